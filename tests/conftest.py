@@ -1,10 +1,10 @@
-"""Virtual time, and a look at what is left over, for every async test.
+"""Virtual time, and a check for leftovers, for every async test.
 
-A test that is marked `real_time` has the wall clock, and is looked at all the same.
+A test that is marked `real_time` has the wall clock, and is checked all the same.
 
 With OTPY_TEST_LOOP=uvloop in the environment, tests run on uvloop and have the wall clock. They are
-those marked `real_time`, and of trees and behaviours all async ones that are not of virtual time:
-what is, requests `clock`, if only by `usefixtures`.
+the tests marked `real_time`, and the async tests of trees and behaviours without virtual time; a
+test of virtual time requests `clock`, if only by `usefixtures`.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ ON_UVLOOP = os.environ.get("OTPY_TEST_LOOP") == "uvloop"
 
 
 def pytest_configure() -> None:
-    """Let everybody who asks asyncio for a loop get one of uvloop's, if that is asked for.
+    """Make asyncio give out the loops of uvloop, if the environment asks for that.
 
-    And let SIGINT and SIGHUP end the programs that tests start, also if the tests run in the
+    Let SIGINT and SIGHUP end the programs that tests start, too, even if the tests run in the
     background of a script, where a shell has the first ignored, or under `nohup`, which has the
-    second ignored. What a program is started with is ignored only if it is ignored here: a handler
+    second ignored. A program ignores a signal at its start only if it is ignored here: a handler
     that does nothing keeps us alive without that.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -130,14 +130,14 @@ def _is_slow(path: Path) -> bool:
 
 
 def _paths(config: pytest.Config) -> list[Path]:
-    """What pytest is asked for: folders, and files without the names of tests in them."""
+    """Return the folders and files that pytest is asked for, without the names of tests."""
     return [config.invocation_params.dir / text.partition("::")[0] for text in config.args]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Spare each worker the import of a slow file whose tests it would leave out.
 
-    Not of one that is named: pytest then says that its tests are left out.
+    A file that is named is imported: pytest then says that its tests are left out.
     """
     quick = config.option.markexpr == QUICK and collection_path.is_file()
     return (quick and _is_slow(collection_path) and collection_path not in _paths(config)) or None
@@ -171,7 +171,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before otpy's plugin looks at the marker
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
-    """Say in otpy's words what `real_time` means."""
+    """Translate `real_time` into the marker of otpy's plugin."""
     function = metafunc.definition
     if function.get_closest_marker("real_time") or (ON_UVLOOP and _runs_on_uvloop(function)):
         function.add_marker(pytest.mark.otpy(clock="real"))
@@ -179,7 +179,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what lasts as long as the run: modules and collected tests.
+    """Spare the garbage collector the objects that last as long as the run, such as modules.
 
     Tests of memory collect again and again, and each time would look at a million objects.
     """
@@ -191,9 +191,9 @@ def pytest_collection_finish() -> None:
 @settings(max_examples=1, database=None)
 @given(st.none())
 def _draw_once(_nothing: None) -> None:
-    """Let Hypothesis make its generator of chance; what it would keep that in is frozen soon.
+    """Let Hypothesis make its generator of chance before the objects that keep it are frozen.
 
-    It asks the collector who keeps it, which knows nobody then, and warns that nobody does.
+    It asks the collector which objects keep it; that finds none then, and Hypothesis would warn.
     """
 
 

@@ -1,4 +1,4 @@
-"""How much of what could be tried a run tries: a quarter, and a longer run all."""
+"""The share of all examples that a run tries: a quarter, or all of them in a longer run."""
 
 from __future__ import annotations
 

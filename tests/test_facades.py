@@ -66,7 +66,7 @@ def test_a_public_name_is_explained_and_stands_on_the_page(home: str) -> None:
 
 @pytest.mark.parametrize("home", FACADES)
 def test_the_table_of_a_facade_names_what_it_holds(home: str) -> None:
-    """Nobody has to read imports: the docstring of a façade names each of its names."""
+    """A reader need not read imports: the docstring of a façade names each of its names."""
     facade = importlib.import_module(home)
     text = inspect.getdoc(facade) or ""
     assert [name for name in public_names(facade) if name not in text] == []
@@ -101,7 +101,7 @@ def test_one_import_is_enough_for_every_topic() -> None:
 
 
 def test_tracebacks_and_pickles_name_the_facade() -> None:
-    """Who reads a traceback or keeps a pickle sees a name that can be imported."""
+    """A traceback and a pickle have names that can be imported."""
     with pytest.raises(otpy.InvalidSpec) as raised:
         otpy.SupervisorSpec("")
     assert traceback.format_exception_only(raised.value)[0].startswith("otpy.InvalidSpec: ")

@@ -1,4 +1,4 @@
-"""What must hold for the files themselves, whatever is in them."""
+"""Rules for the files themselves, whatever is in them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EMPTY_NAMES = {"base", "common", "core", "helper", "helpers", "misc", "util", "u
 # Nouns that look like a gerund or a participle.
 NOUNS = {"feed"}
 
-# What may import a holding folder; to read every file as Python takes seconds.
+# Text that may import a holding folder; to parse every file as Python takes seconds.
 AN_IMPORT = re.compile(r"^\s*(from|import)\b.*\b(agents|monitors)\b", re.MULTILINE)
 
 # Folders that exist only on the machine the project is written on. Put together from parts, so
 # that this file does not mention them.
 OUTSIDE = ("../" + "shared", "/work/" + "shared", "/work/" + ".library")
 
-# What tools and people leave in a checkout; hidden files are not ours either, but for these.
+# Folders that tools and people leave in a checkout; hidden files are foreign, too, but for these.
 FOREIGN_FOLDERS = {"build", "dist", "htmlcov", "node_modules", "venv", "__pycache__"}
 HIDDEN_BUT_OURS = {".ci", ".editorconfig", ".gitignore"}
 
@@ -70,7 +70,7 @@ def _imported_names(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("folder", ["agents", "monitors"])
 def test_holding_folders_are_no_packages(folder: str) -> None:
-    """A folder that only holds a package must not hide somebody else's package of its name."""
+    """A folder that only holds a package must not hide another package of its name."""
     assert not (ROOT / folder / "__init__.py").exists()
 
 
@@ -158,7 +158,7 @@ def _public_classes(path: Path) -> list[str]:
 
 
 def test_no_public_class_has_the_name_of_another() -> None:
-    """Who reads a name in an error, or asks for it, finds one thing."""
+    """A name in an error stands for one class."""
     homes: dict[str, list[str]] = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):

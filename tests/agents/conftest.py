@@ -1,4 +1,4 @@
-"""Worlds of mortals and agents, and the stores and repositories that they leave things in."""
+"""Worlds of mortals and agents, with their stores and repositories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A folder for a work list; whatever was started for it is ended."""
+    """A folder for a work list; the processes that were started for it are ended."""
     made = Site(tmp_path)
     yield made
     made.close()
@@ -53,7 +53,7 @@ def git(tmp_path: Path) -> GitWorld:
 
 @pytest.fixture(scope="module")
 def docker_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where a container engine of our own listens."""
+    """The socket of a container engine of our own."""
     # Not below the folder of a test: the path of a socket is at most 107 characters long.
     started = engine(tmp_path_factory.mktemp("d"))
     try:

@@ -35,7 +35,7 @@ def command(file: Path, *options: str) -> list[str]:
 
 
 def state_of(file: Path) -> dict[str, str]:
-    """Return where hosts keep what is the user's and no list's: beside the list, for a test."""
+    """Return the variables that keep the state of the user beside the list."""
     return {"OTPY_STATE": str(file.parent / "state" / "runs.sqlite3")}
 
 
@@ -103,7 +103,7 @@ class Host:
         self._process.wait(PATIENCE)
 
     def close(self) -> None:
-        """Leave nothing behind, whatever became of the test."""
+        """End everything, after any outcome of the test."""
         self.kill()
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
@@ -112,7 +112,7 @@ class Host:
     # --- what it said -----------------------------------------------------------------------------
 
     def told(self, event: str, *, earlier: bool | None = None) -> list[str]:
-        """Return whom an event happened to, in order; `earlier`: under an earlier host, or not."""
+        """Return the ids of an event, in order; `earlier`: only under an earlier host, or not."""
         told = [one for one in self.events if one["event"] == event]
         return [one["id"] for one in told if earlier in {None, "earlier" in one}]
 
@@ -122,7 +122,7 @@ class Host:
         return [one["line"] for one in lines if one["id"] == id]
 
     def summary(self) -> dict[str, str]:
-        """Return how each assignment ended."""
+        """Return the end of each assignment."""
         return {one["id"]: one["ended"] for one in self.events if one["event"] == "summary"}
 
 
@@ -153,7 +153,7 @@ class Site:
         return host.end(), host
 
     def close(self) -> None:
-        """End whatever was started here."""
+        """End everything that was started here."""
         for host in self.hosts:
             host.close()
         for process in self.processes:
@@ -166,12 +166,12 @@ class Site:
                 os.kill(orphan.pid, signal.SIGKILL)
 
     def did_what(self) -> list[str]:
-        """Return what workers have written into the file of deeds, in order."""
+        """Return the words of the workers in the file of deeds, in order."""
         return self.did.read_text(encoding="utf-8").split() if self.did.exists() else []
 
 
 def kill_with_guardians(host: int) -> None:
-    """Kill a host, by its number, and those who would end its workers, so that these live on."""
+    """Kill a host, by its pid, and its guardians, so that its workers live on."""
     os.kill(host, signal.SIGSTOP)  # it would end them when it hears of the death of a guardian
     for guardian in psutil.Process(host).children():
         guardian.kill()

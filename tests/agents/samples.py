@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent / "cli_outputs"
 
 @frozen
 class Sample:
-    """Output of one run, and what it is known to mean."""
+    """Output of one run, and its known meaning."""
 
     cli: str
     name: str
@@ -55,10 +55,10 @@ def sample(cli: str, name: str) -> Sample:
 
 @frozen
 class Failure:
-    """An error message in a vendor's wording, and what it may mean.
+    """An error message in a vendor's wording, and its possible meanings.
 
     Attributes:
-        cli: Who ends with it.
+        cli: The CLI that ends with it.
         message: Its words, as the CLI gives them in its last event, or on its error stream.
         details: Any of them is right: some messages hold two reasons.
         stream: "stderr" for a CLI that never got as far as an event.

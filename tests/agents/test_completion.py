@@ -40,7 +40,7 @@ async def test_results_and_errors_come_through() -> None:
 
 
 async def test_an_error_is_not_hidden_by_a_cancellation() -> None:
-    """What went wrong matters more than who lost patience."""
+    """The error counts more than the cancellation."""
 
     async def fail() -> None:
         await asyncio.sleep(1)

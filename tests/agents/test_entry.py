@@ -1,4 +1,4 @@
-"""How the command begins: what it loads, and Ctrl-C while it does."""
+"""The start of the command: the modules that it loads, and Ctrl-C while they load."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_loads_no_tree() -> None:
-    """Who asks for help waits neither for pydantic nor for anything that works on a list."""
+    """`--help` loads neither pydantic nor the modules that work on a list."""
     program = (
         "import sys\nsys.argv = ['otpy-agents', '--help']\n"
         "from otpy_agents.entry import main\n"
@@ -51,7 +51,7 @@ def test_help_loads_no_tree() -> None:
 
 @pytest.mark.parametrize("command", ["cooldowns", "events", "runs"])
 def test_a_command_that_looks_things_up_loads_no_tree(command: str) -> None:
-    """It is typed again and again, and what works on a list takes longest to load."""
+    """Such a command is typed often, and the modules that work on a list load slowest."""
     program = (
         f"import sys\nsys.argv = ['otpy-agents', {command!r}, '--help']\n"
         "from otpy_agents.entry import main\n"
@@ -76,7 +76,7 @@ def test_each_command_is_what_help_says() -> None:
 
 @pytest.mark.parametrize("module", ["click", "otpy_agents.cli.runs", "otpy_agents.store"])
 def test_ctrl_c_while_modules_load_is_one_line(module: str) -> None:
-    """Whatever is being loaded: status 130, and no traceback."""
+    """At any point of the loading the status is 130, without a traceback."""
     done = python(INTERRUPTED.format(module=module))
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "otpy-agents: interrupted\n"
@@ -86,7 +86,7 @@ def test_ctrl_c_while_modules_load_is_one_line(module: str) -> None:
 def test_ctrl_c_in_a_command_is_one_line(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also of one that does not hear it by itself: the same line as while it was loaded."""
+    """This includes a command without a handler of its own: the line is that of the loading."""
 
     def interrupted() -> Path:
         raise KeyboardInterrupt
@@ -99,9 +99,9 @@ def test_ctrl_c_in_a_command_is_one_line(
 
 
 def test_a_command_that_is_loaded_hears_ctrl_c_by_itself() -> None:
-    """The handler of the start is taken back, as asyncio takes over from the default one alone.
+    """The handler of the start is removed, as asyncio takes over only from the default handler.
 
-    And garbage is collected again, which is not while modules load.
+    The garbage collector, which is off while modules load, is on again.
     """
     program = (
         "import gc, signal, sys\nsys.argv = ['otpy-agents', 'runs', '--help']\n"

@@ -37,7 +37,7 @@ def test_the_workshop_has_every_way_to_end() -> None:
 
 
 def test_nothing_in_the_workshop_is_quiet_for_a_second() -> None:
-    """Whoever watches sees something happen each second: also who hangs is ended before."""
+    """A watcher sees an event each second: even a worker that hangs is ended before."""
     quiet = [one.stall for one in WORKSHOP.assignments if one.stall is not None]
     delays = [delay for one in WORKSHOP.assignments for delay in one.backoff or ()]
     assert max(*quiet, *delays) <= 0.7  # and a look of the monitor

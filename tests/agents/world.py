@@ -70,7 +70,7 @@ class Told:
 
 @define(eq=False)
 class FakeWorker:
-    """Stands in for `WorkerProcess`: what its program does is played where the agents play."""
+    """Stands in for `WorkerProcess`: its program is played where the agents play."""
 
     world: World
     argv: Sequence[str]
@@ -165,11 +165,11 @@ class World:
     """A work list on a real tree with scripted agents and programs.
 
     Attributes:
-        sandbox: Where its agents and programs play.
+        sandbox: The sandbox of its agents and programs.
         lives: Every program that was started, in order.
         told: Every event.
         reports: Every report of the tree.
-        records: What is known in the end of each assignment.
+        records: The final record of each assignment.
         settings: Those of its workplaces.
         project_settings: Those of its projects.
     """
@@ -190,7 +190,7 @@ class World:
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was seen so far."""
+        """Forget everything that was recorded so far."""
         self.sandbox.played.clear()
         self.lives: list[FakeWorker] = []
         self.told: list[Told] = []
@@ -207,7 +207,7 @@ class World:
     async def running(
         self, text: str, *, chaos: float = 0.0, **settings: Any
     ) -> AsyncGenerator[otpy.Supervisor]:
-        """Run a list as `up` does, without its views; `records` is what is known in the end."""
+        """Run a list as `up` does, without its views; `records` has the final records."""
         work = parse(text, self.folder / "w.toml")
         async with AsyncExitStack() as stack:
             self.ledger = ledger = await stack.enter_async_context(Ledger(work.state))
@@ -246,7 +246,7 @@ class World:
                 self.records = await ledger.summary()
 
     async def run(self, text: str, **settings: Any) -> dict[str, AssignmentRecord]:
-        """Run a list to its end and return what is known of it, by id."""
+        """Run a list to its end, and return its final records, by id."""
         async with self.running(text, **settings) as root:
             await root.wait()
         return self.known
@@ -291,14 +291,14 @@ class World:
         return [worker for worker in self.lives if worker.id == id]
 
     def began(self, id: str) -> list[float]:
-        """Return when the lives of an assignment began."""
+        """Return the times at which the lives of an assignment began."""
         return [worker.began for worker in self.of(id)]
 
     def alive(self) -> list[str]:
         return [worker.id for worker in self.lives if worker.ended is None]
 
     def times(self) -> Counter[str]:
-        """Return how often each assignment was begun."""
+        """Return the number of lives of each assignment."""
         return Counter(worker.id for worker in self.lives)
 
     def names(self, id: str, prefix: str = "mortal.") -> list[str]:
@@ -306,7 +306,7 @@ class World:
         return [e.name for e in self.told if e.id == id and e.name.startswith(prefix)]
 
     def states(self, id: str) -> list[str]:
-        """Return the states an agent went through, the first one not."""
+        """Return the states that an agent went through, without the first."""
         return [str(e.detail["state"]) for e in self.told if e.id == id and e.name == "agent.state"]
 
     def event(self, name: str) -> Told:
@@ -315,14 +315,14 @@ class World:
         return found
 
     async def until(self, holds: Callable[[], object], step: float = 0.1) -> None:
-        """Let time pass until something holds."""
+        """Let time pass until a condition holds."""
         async with asyncio.timeout(3600):
             while not holds():  # noqa: ASYNC110 - whatever it is, it is seen soon enough
                 await asyncio.sleep(step)
 
 
 def program(*steps: Step, seconds: float = 1.0, code: int = 0, deaf: bool = False) -> Script:
-    """Return a program that ends so many seconds after its last step."""
+    """Return a program that ends `seconds` after its last step."""
     return Script(*steps, ExitWith(code=code, after=seconds), session=False, deaf=deaf)
 
 

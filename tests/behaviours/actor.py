@@ -1,4 +1,4 @@
-"""A child that does what it is told, so that a test can act as a process."""
+"""A child that does what a test tells it, so that the test can act as a process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Actor:
         self.process: Process
 
     async def tell(self, job: Callable[[], Awaitable[object]]) -> None:
-        """Let the process do `job`, and do not wait for it."""
+        """Let the process do `job` without waiting for it."""
         await self.jobs.put((job, asyncio.get_running_loop().create_future()))
 
     async def ask(self, job: Callable[[], Awaitable[_T]]) -> _T:
@@ -46,7 +46,7 @@ class Actor:
 
 
 async def act(*, task_status: TaskStatus[Actor]) -> None:
-    """Be such a process; what a job raises goes to who asked."""
+    """Run an actor; the caller of a job gets what the job raises."""
     actor = Actor()
     task_status.started(actor)
     while True:

@@ -1,4 +1,4 @@
-"""What the tests of the behaviours share: nothing is drawn on the terminal."""
+"""Shared setup of the behaviours' tests: nothing is drawn on the terminal."""
 
 from __future__ import annotations
 

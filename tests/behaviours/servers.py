@@ -109,7 +109,7 @@ def stop(reason: ExitReason, *reply: Any) -> Ask:
 
 
 def blocked(seconds: float, value: Any = "slow") -> Ask:
-    """Return a request that is answered after `seconds`, during which nothing else is served."""
+    """Return a request that is answered after `seconds`; nothing else is served meanwhile."""
 
     async def do(server: Script, caller: Caller[Any], state: Any) -> Reply[Any, Any]:
         await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Handles that mean a place in the tree, and so outlive the lives of what stands there."""
+"""Handles that name a place in the tree, and so outlive each life of the child at that place."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from otpy.testing import settled
 
 
 class Greeter(GenServer[str, str, None]):
-    """Answers, and is registered under a key if it gets one."""
+    """A server that answers, and registers itself under a key if it gets one."""
 
     def init(self, key: str | None = None) -> Init[None]:
-        """Register where a user would: by the path of the registry."""
+        """Register the way a user would: by the path of the registry."""
         if key is not None:
             Registry[str, int].at("app/names").register(key)
         return Init(None)
@@ -56,7 +56,7 @@ async def root() -> AsyncGenerator[Supervisor]:
 
 
 async def kill_all(root: Supervisor) -> None:
-    """Let each child have its next life."""
+    """Kill each child and wait for its next life."""
     for name in ("names", "tasks", "parts", "greeter"):
         after = root.child(name).incarnation
         root.child(name).kill()
@@ -69,7 +69,7 @@ async def double(number: int) -> int:
 
 
 async def test_each_handle_made_from_a_path_works_after_a_restart(root: Supervisor) -> None:
-    """None has to be made again, nor what was made of it."""
+    """The user need not make any handle again, nor anything made from one."""
     names = Registry[str, int].at("app/names", root)
     tasks = TaskSupervisor.at("app/tasks", root)
     parts = PartitionSupervisor.at("app/parts", root)
@@ -83,7 +83,7 @@ async def test_each_handle_made_from_a_path_works_after_a_restart(root: Supervis
 
 
 async def test_a_handle_made_from_a_process_stands_for_that_life(root: Supervisor) -> None:
-    """As before: after a restart it says that this one has ended."""
+    """After a restart, the handle reports that its process has ended."""
     tasks = TaskSupervisor(root.child("tasks"))
     same = TaskSupervisor.at(root.child("tasks"))
     names = Registry[str, int].of(root.child("names"))
@@ -96,7 +96,7 @@ async def test_a_handle_made_from_a_process_stands_for_that_life(root: Superviso
 
 
 async def test_in_a_child_a_path_begins_at_its_own_root(root: Supervisor) -> None:
-    """Nobody has to hand the root down."""
+    """The user need not hand the root down."""
 
     async def ask() -> list[str]:
         return [entry.key for entry in Registry[str, int].at("app/names").select()]
@@ -110,7 +110,7 @@ KINDS: list[Any] = [Registry[str, int], TaskSupervisor, PartitionSupervisor]
 
 @pytest.mark.parametrize("kind", KINDS, ids=["registry", "tasks", "partitions"])
 async def test_a_path_without_a_root_is_refused_outside_of_a_tree(kind: Any) -> None:
-    """The line says what to give."""
+    """The error says which argument is missing."""
     with pytest.raises(NotSupervised, match="give root="):
         kind.at("app/it")
 
@@ -124,7 +124,7 @@ async def use(handle: Any) -> object:
 
 @pytest.mark.parametrize("kind", KINDS, ids=["registry", "tasks", "partitions"])
 async def test_each_use_says_what_is_wrong_with_the_place(root: Supervisor, kind: Any) -> None:
-    """Nobody is there, somebody else is, or it has ended."""
+    """The place is empty, holds another kind of child, or its child has ended."""
     with pytest.raises(NotFound):
         await use(kind.at("app/nobody", root))
     with pytest.raises(TypeError, match="was not made by"):
@@ -138,7 +138,7 @@ async def test_each_use_says_what_is_wrong_with_the_place(root: Supervisor, kind
 
 
 async def test_a_function_may_say_where_to_look(root: Supervisor) -> None:
-    """As for servers."""
+    """As for servers, a handle can be made from a function that returns the process."""
     tasks = TaskSupervisor.at(lambda: root.child("tasks"))
     await kill_all(root)
     assert await (await tasks.spawn(double, 4)) == 8

@@ -53,7 +53,7 @@ def counters(*children: ChildSpec) -> SupervisorSpec:
 
 class TestStart:
     async def test_a_subclass_stands_in_a_spec_like_any_other_start(self) -> None:
-        """`ChildSpec("counter", Counter, args)` is a server whose `init` got the args."""
+        """`ChildSpec("counter", Counter, args)` is a server; its `init` gets the args."""
         spec = ChildSpec("counter", Counter, kwargs={"start": 3})
         async with otpy.start(counters(spec), hooks=()) as app:
             counter = Counter.at("app/counter", app)
@@ -63,7 +63,7 @@ class TestStart:
             assert await counter.call(Get()) == 10
 
     async def test_it_is_ready_when_init_has_returned(self, clock: MockClock) -> None:
-        """GEN-02: the next sibling starts after that; `init` may be async."""
+        """GEN-02: the next sibling starts only then; `init` may be async."""
 
         async def slow(_: Script) -> str:
             await asyncio.sleep(3)
@@ -83,7 +83,7 @@ class TestStart:
     async def test_a_failed_init_is_a_failed_start(
         self, error: BaseException, cause: type | None
     ) -> None:
-        """GEN-02: with its reason, and without a call of `terminate`."""
+        """GEN-02: the start fails with the error of `init`, and `terminate` is not called."""
 
         def bad(_: Script) -> Any:
             raise error
@@ -96,7 +96,7 @@ class TestStart:
             assert log == []
 
     async def test_init_may_decline(self) -> None:
-        """GEN-01: `Ignore` is no failure."""
+        """GEN-01: `Ignore` is not a failure."""
 
         def declines(_: Script) -> Any:
             raise Ignore
@@ -109,14 +109,14 @@ class TestStart:
         "result", [Reply(1, 2), NoReply(1), Stop(Normal(), 1, 2), Init(1, timeout=-1)]
     )
     async def test_init_must_not_return_what_a_handler_does(self, result: Any) -> None:
-        """GEN-01: that is a bad return value."""
+        """GEN-01: a handler's result is a bad return value of `init`."""
         with pytest.raises(TreeStartFailed) as caught:
             async with otpy.start(counters(ChildSpec("s", Script, ([], result)))):
                 pass
         assert isinstance(caught.value.__cause__, BadReturn)
 
     async def test_a_server_without_init_does_not_start(self) -> None:
-        """There is no state to begin with."""
+        """A server without `init` has no state to begin with."""
 
         class Empty(GenServer[Any, Any, Any]):
             """Overrides nothing."""
@@ -126,7 +126,7 @@ class TestStart:
                 pass
 
     async def test_a_start_timeout_kills_a_slow_init(self, clock: MockClock) -> None:
-        """GEN-06: nothing lingers."""
+        """GEN-06: the start fails at its timeout, and no child remains."""
 
         async def slow(_: Script) -> None:
             await asyncio.sleep(60)
@@ -139,7 +139,7 @@ class TestStart:
             assert len(await app.which_children()) == 1
 
     async def test_its_name_is_there_before_init_and_gone_with_it(self, clock: MockClock) -> None:
-        """GEN-04: calls find it while it starts; if the start fails they do, and a retry works."""
+        """GEN-04: a call finds the starting server and fails with its start; a retry works."""
         plan: list[Any] = [Boom("no"), "state"]
 
         async def tries(_: Script) -> Any:
@@ -165,7 +165,7 @@ class TestStart:
             assert await starting is app.child("s")
 
     async def test_each_life_begins_anew(self) -> None:
-        """AIO-11: another object and another state."""
+        """AIO-11: each life has a new object and a new state."""
         async with otpy.start(counters(), hooks=()) as app:
             counter = Counter.at("app/counter", app)
             await counter.call(Add(5))
@@ -174,7 +174,7 @@ class TestStart:
             assert await counter.call(Get()) == 10
 
     async def test_a_pool_holds_servers_too(self) -> None:
-        """A process is what they are addressed by."""
+        """The caller addresses a server of a pool by its process."""
         pool = DynamicSupervisor.spec("pool")
         async with otpy.start(pool, hooks=()) as sup:
             one = await sup.start_child(ChildSpec("c", Counter, (1,)))
@@ -185,7 +185,7 @@ class TestStart:
             assert await Counter.at(one).call(Get()) == 1
 
     async def test_nothing_is_made_until_it_is_used(self) -> None:
-        """A server that nobody talked to has no queue, no signals and no table of callers."""
+        """A server has no queue, no signals and no table of callers before its first message."""
         async with running() as (_, process, ref, _log):
             server = live_of(process).behaviour
             assert isinstance(server, Server)
@@ -198,7 +198,7 @@ class TestStart:
 
 class TestContinue:
     async def test_it_runs_after_the_start_and_before_any_message(self, clock: MockClock) -> None:
-        """GEN-07: also before one that was sent during `init`."""
+        """GEN-07: it also runs before a message that was sent during `init`."""
 
         def init(server: Script) -> Any:
             Script.at(otpy.current()).send("early")
@@ -215,7 +215,7 @@ class TestContinue:
             assert order == ["child.started", ("continue", "first"), "early"]
 
     async def test_continues_may_chain(self, clock: MockClock) -> None:
-        """GEN-07: each is done before the next message."""
+        """GEN-07: each continue is done before the next message."""
 
         def second(server: Script, state: Any) -> Any:
             return NoReply("three", continue_with="end")
@@ -231,7 +231,7 @@ class TestContinue:
             assert await ref.get_state() == "three"
 
     async def test_a_crash_in_it_is_no_failed_start(self) -> None:
-        """GEN-07: the start has succeeded before."""
+        """GEN-07: the start has already succeeded."""
 
         def crash(server: Script, state: Any) -> Any:
             raise Boom("later")
@@ -243,7 +243,7 @@ class TestContinue:
             assert log[-1] == ("terminate", reason, "one")
 
     async def test_a_reply_comes_before_the_continue(self, clock: MockClock) -> None:
-        """GEN-09: the caller does not wait for it."""
+        """GEN-09: the caller does not wait for the continue."""
 
         async def later(server: Script, state: Any) -> Any:
             await asyncio.sleep(5)
@@ -257,7 +257,7 @@ class TestContinue:
 
 class TestMessages:
     async def test_all_kinds_are_served_in_order_of_arrival(self, clock: MockClock) -> None:
-        """GEN-08: one at a time, also while a callback waits."""
+        """GEN-08: the server serves one message at a time, even while a callback waits."""
         async with running() as (_, _process, ref, log):
             calls = [asyncio.ensure_future(ref.call(blocked(1, "one")))]
             await clock.advance(0)
@@ -271,7 +271,7 @@ class TestMessages:
             assert log == ["one", "two", "three", "four", "five"]
 
     async def test_messages_to_oneself_do_not_keep_the_loop(self, clock: MockClock) -> None:
-        """A server that is never idle lets others run, and stops when its turn comes."""
+        """A server that is never idle lets other tasks run, and stops when its turn comes."""
 
         def again(server: Script, state: Any) -> Any:
             Script.at(otpy.current()).cast(again)
@@ -286,7 +286,7 @@ class TestMessages:
     async def test_unhandled_messages_are_reported_and_dropped(
         self, reports: Recording, logs: list[MutableMapping[str, Any]]
     ) -> None:
-        """GEN-24: as one warning; the server goes on."""
+        """GEN-24: each is reported as one warning, and the server goes on."""
         async with otpy.start(counters(), hooks=[reports, otpy.log_reports(None)]) as app:
             counter = Counter.at("app/counter", app)
             counter.send({"what": "ever"})
@@ -303,7 +303,7 @@ class TestMessages:
         """GEN-24: the error names the class and the message."""
 
         class Bare(GenServer[str, str, int]):
-            """Has a state and nothing else."""
+            """A server with a state and nothing else."""
 
             def init(self) -> Init[int]:
                 return Init(0, continue_with="go" if kind == "continue" else None)
@@ -321,7 +321,7 @@ class TestMessages:
             assert isinstance(reason.error, NotImplementedError)
 
     async def test_cast_and_send_never_fail(self) -> None:
-        """GEN-16: to nobody, to the dead, to what is no server."""
+        """GEN-16: the target may be unknown, dead, or not a server."""
         plain = ChildSpec("plain", forever, restart=Restart.TEMPORARY)
         async with otpy.start(counters(plain), hooks=()) as app:
             for target in ("app/nobody", "elsewhere", "app/plain"):
@@ -337,7 +337,7 @@ class TestMessages:
 
 class TestReply:
     async def test_a_reply_may_come_later_and_from_elsewhere(self, clock: MockClock) -> None:
-        """GEN-17: from a task of the server, and from another child."""
+        """GEN-17: a task of the server may reply, and so may another child."""
 
         def defer(server: Script, caller: Caller[str], state: Any) -> Any:
             async def work() -> None:
@@ -369,7 +369,7 @@ class TestReply:
             assert repr(callers[0]) == "<Caller outside answered>"
 
     async def test_the_first_reply_counts(self) -> None:
-        """GEN-17: also one from inside the callback; what it returns then is dropped."""
+        """GEN-17: a reply from inside the callback counts; the callback's result is dropped."""
 
         def twice(server: Script, caller: Caller[str], state: Any) -> Any:
             caller.reply("first")
@@ -379,7 +379,7 @@ class TestReply:
             assert await ref.call(twice) == "first"
 
     async def test_a_server_that_replied_and_then_crashes_does_no_harm(self) -> None:
-        """GEN-17: the caller has its reply."""
+        """GEN-17: the caller has already got its reply."""
 
         def reply_and_crash(server: Script, caller: Caller[str], state: Any) -> Any:
             caller.reply("ok")
@@ -390,7 +390,7 @@ class TestReply:
             assert isinstance(await process.wait(), Crashed)
 
     async def test_a_caller_knows_who_asks(self, clock: MockClock) -> None:
-        """The process of the child whose code called."""
+        """`Caller.process` is the child whose code made the call."""
         seen: list[Caller[int]] = []
 
         def keep(server: Script, caller: Caller[Any], state: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How a server ends, who is told, and what `terminate` gets."""
+"""How a server ends, which callers are told, and what `terminate` gets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ REASONS = [Normal(), Shutdown(), Shutdown("x"), Killed(), Crashed(Boom("as reaso
 class TestStopResults:
     @pytest.mark.parametrize("reason", REASONS, ids=str)
     async def test_the_reason_is_the_exit_reason(self, reason: ExitReason) -> None:
-        """GEN-09, GEN-11: the caller without a reply gets it, whatever it is."""
+        """GEN-09, GEN-11: a caller without a reply gets the reason, whichever it is."""
         async with running() as (_, process, ref, log):
             with pytest.raises(CallFailed) as caught:
                 await ref.call(stop(reason))
@@ -55,7 +55,7 @@ class TestStopResults:
     async def test_terminate_runs_first_and_then_the_reply_is_sent(
         self, crashes: bool, clock: MockClock
     ) -> None:
-        """GEN-10: a slow `terminate` delays the caller; one that fails does not rob it."""
+        """GEN-10: a slow `terminate` delays the reply; a failing one does not prevent it."""
 
         async def slowly(_: ExitReason) -> None:
             await asyncio.sleep(0.3)
@@ -73,12 +73,12 @@ class TestStopResults:
             assert isinstance(reason, Crashed if crashes else Normal)
 
     async def test_none_is_a_reply(self) -> None:
-        """GEN-10: only the lack of one is none."""
+        """GEN-10: None counts as a reply."""
         async with running() as (_, _process, ref, _log):
             assert await ref.call(stop(Normal(), None)) is None
 
     async def test_casts_infos_and_continues_stop_too(self) -> None:
-        """GEN-09: each without a reply."""
+        """GEN-09: each stops the server without a reply."""
 
         def end(server: Script, state: Any) -> Stop[Any, Any]:
             return Stop(Shutdown("done"), state)
@@ -94,7 +94,7 @@ class TestStopResults:
                 assert await process.wait() == Shutdown("done")
 
     async def test_killed_while_it_terminates_it_does_not_reply(self, clock: MockClock) -> None:
-        """GEN-10, GEN-19: nobody is there to do it."""
+        """GEN-10, GEN-19: the caller learns that the server was killed."""
 
         async def slowly(_: ExitReason) -> None:
             await asyncio.sleep(60)
@@ -115,7 +115,7 @@ class TestStopResults:
 class TestFailures:
     @pytest.mark.parametrize("kind", ["call", "cast", "info", "continue"])
     async def test_an_exception_terminates_with_the_state_before(self, kind: str) -> None:
-        """GEN-13: and ends the server with it."""
+        """GEN-13: the exception also becomes the reason of the server's end."""
         error = Boom(kind)
         crash: Any = fail(error)
         async with running() as (_, process, ref, log):
@@ -145,14 +145,14 @@ class TestFailures:
         ids=str,
     )
     async def test_exit_raised_is_the_reason(self, error: Exception, reason: ExitReason) -> None:
-        """GEN-13: as `exit(R)` in a callback."""
+        """GEN-13: `Exit` works like `exit(R)` in a callback."""
         async with running() as (_, process, ref, log):
             ref.cast(fail(error))
             assert await process.wait() == reason
             assert log == [("terminate", reason, "state")]
 
     async def test_system_exit_is_a_crash(self) -> None:
-        """AIO-12: it ends the server, and not the program."""
+        """AIO-12: `SystemExit` ends the server, not the program."""
         async with running() as (_, process, ref, log):
             ref.cast(fail(SystemExit(3)))
             reason = await process.wait()
@@ -170,7 +170,7 @@ class TestFailures:
         ids=repr,
     )
     async def test_what_a_cast_must_not_return_is_a_crash(self, junk: Any) -> None:
-        """GEN-12: as bad return value, with `terminate`."""
+        """GEN-12: the reason is a bad return value, and `terminate` runs."""
         async with running() as (_, process, ref, log):
             ref.cast(lambda server, state: junk)
             reason = await process.wait()
@@ -180,7 +180,7 @@ class TestFailures:
             assert log == [("terminate", reason, "state")]
 
     async def test_what_a_call_must_not_return_is_a_crash(self) -> None:
-        """GEN-12: async too; the caller is told."""
+        """GEN-12: this holds for an async handler too, and the caller is told."""
 
         async def junk(server: Script, caller: Caller[Any], state: Any) -> Any:
             return "junk"
@@ -194,7 +194,7 @@ class TestFailures:
     async def test_a_failing_terminate_replaces_the_reason(
         self, first: ExitReason, error: BaseException
     ) -> None:
-        """GEN-21: even `normal`."""
+        """GEN-21: it replaces even `normal`."""
 
         async def fails(_: ExitReason) -> None:
             raise error
@@ -212,7 +212,7 @@ class TestFailures:
                 assert reason == Crashed(error)
 
     async def test_a_terminate_that_fails_after_a_crash_is_the_reason(self) -> None:
-        """GEN-21: and the crash before it is its context."""
+        """GEN-21: the earlier crash is the context of that error."""
 
         async def fails(_: ExitReason) -> None:
             raise Boom("second")
@@ -229,7 +229,7 @@ class TestFailures:
             assert str(reason.error.__context__) == "first"
 
     async def test_ignore_is_for_starting_only(self) -> None:
-        """SUP-310: of a server that runs it is a crash."""
+        """SUP-310: in a running server, `Ignore` is a crash."""
         async with running() as (_, process, ref, _log):
             ref.cast(fail(Ignore()))
             assert isinstance(await process.wait(), Crashed)
@@ -237,7 +237,7 @@ class TestFailures:
 
 class TestCallersOfTheDying:
     async def test_everybody_who_waits_is_told_at_once(self, clock: MockClock) -> None:
-        """GEN-15: the one being served, those in the queue, and those promised a reply later."""
+        """GEN-15: the one being served, those in the queue, and those promised a later reply."""
 
         def defer(server: Script, caller: Caller[Any], state: Any) -> Any:
             return NoReply(state)
@@ -255,7 +255,7 @@ class TestCallersOfTheDying:
             ] * 4
 
     async def test_they_are_told_when_it_is_restarted(self) -> None:
-        """The next life knows nothing of them, and serves whoever comes again."""
+        """The next life does not know the earlier callers, and serves new calls."""
         async with running(restart=Restart.PERMANENT) as (app, _process, ref, _log):
             with pytest.raises(CallFailed):
                 await ref.call(fail(Boom()))
@@ -263,7 +263,7 @@ class TestCallersOfTheDying:
             assert await ref.call(echo("again")) == "again"
 
     async def test_they_are_told_when_it_is_killed_or_given_up(self, clock: MockClock) -> None:
-        """GEN-15: also if a callback refuses to end; once it does, the server serves no more."""
+        """GEN-15: even if a callback refuses to end; afterwards the server serves no more."""
         freed = asyncio.Event()
 
         async def stubborn(server: Script, caller: Caller[Any], state: Any) -> Any:
@@ -289,7 +289,7 @@ class TestCallersOfTheDying:
     async def test_new_calls_to_the_dying_fail_at_once(
         self, terminates: bool, clock: MockClock
     ) -> None:
-        """GEN-15: asked to stop, or in its `terminate`; `stop()` waits with the others."""
+        """GEN-15: the server was asked to stop or is in `terminate`; `stop()` waits for the end."""
 
         async def slowly(_: ExitReason) -> None:
             await asyncio.sleep(1)
@@ -318,7 +318,7 @@ class TestCallersOfTheDying:
     async def test_the_first_stop_is_the_one_that_callers_are_told_of(
         self, clock: MockClock
     ) -> None:
-        """GEN-15, GEN-23: it is the one that the server ends with."""
+        """GEN-15, GEN-23: the server ends with the reason of the first stop."""
         async with running() as (_, process, ref, _log):
             ref.cast(busy(1))
             await clock.advance(0)
@@ -332,7 +332,7 @@ class TestCallersOfTheDying:
 
     @pytest.mark.parametrize("how", ["kill", "brutal", "start"])
     async def test_new_calls_to_the_killed_fail_at_once(self, how: str, clock: MockClock) -> None:
-        """GEN-15: though its callback still cleans up; with what it is being ended for."""
+        """GEN-15: they fail with a reason, although a callback of the server still cleans up."""
 
         async def lingers(_: Script) -> None:
             try:
@@ -363,7 +363,7 @@ class TestCallersOfTheDying:
             await starting
 
     async def test_a_server_that_calls_itself_is_refused(self) -> None:
-        """GEN-15: from a callback; a task of its own may call it."""
+        """GEN-15: this holds for its callbacks; a task of the server may call it."""
 
         async def to_itself(server: Script, caller: Caller[Any], state: Any) -> Any:
             me = Script.at(otpy.current())

@@ -1,4 +1,4 @@
-"""What is left of a server that has ended: nothing that only the collector could find."""
+"""What an ended server leaves behind: nothing that needs the garbage collector."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ End: TypeAlias = Callable[[Any, Process], Awaitable[None]]
 
 
 class Plain(GenServer[Any, Any, Any]):
-    """Ends in any way; its state leads to itself."""
+    """A server that ends in any way; its state refers to the server itself."""
 
     def init(self, *, traps: bool) -> Any:
         if traps:
@@ -46,7 +46,7 @@ class Plain(GenServer[Any, Any, Any]):
 
 
 class Slow(Plain):
-    """The same in a task."""
+    """The same server, with a task."""
 
     async def handle_call(self, request: Any, caller: Any, state: Any) -> Any:
         await asyncio.sleep(0)
@@ -58,14 +58,14 @@ class Slow(Plain):
 
 
 class Failing(Plain):
-    """Crashes in its last words too."""
+    """A server that also crashes in `terminate`."""
 
     def terminate(self, reason: Any, state: Any) -> None:
         raise Boom
 
 
 class SlowlyFailing(Slow):
-    """The same in a task."""
+    """The same server, with a task."""
 
     async def terminate(self, reason: Any, state: Any) -> None:
         await asyncio.sleep(0)
@@ -73,31 +73,31 @@ class SlowlyFailing(Slow):
 
 
 async def stopped(ref: Any, process: Process) -> None:
-    """It is stopped after an answer."""
+    """Stop the server after one answer."""
     assert await ref.call("echo") == "echo"
     with suppress(CallFailed):
         await ref.stop()
 
 
 async def crashed(ref: Any, process: Process) -> None:
-    """It crashes, and nobody waits."""
+    """Crash the server while no caller waits."""
     ref.cast("crash")
 
 
 async def killed_unasked(ref: Any, process: Process) -> None:
-    """It is killed before anybody talks to it."""
+    """Kill the server before any call."""
     process.kill()
 
 
 async def watched(ref: Any, process: Process) -> None:
-    """It is killed, and somebody hears of it."""
+    """Kill the server while a monitor watches it."""
     monitor = process.monitor()
     process.kill()
     await monitor
 
 
 async def suspended(ref: Any, process: Process) -> None:
-    """It is killed while messages wait."""
+    """Kill the server while messages wait."""
     await ref.suspend()
     ref.cast("crash")
     asked = asyncio.create_task(ref.call("later"))
@@ -108,7 +108,7 @@ async def suspended(ref: Any, process: Process) -> None:
 
 
 async def owing(ref: Any, process: Process) -> None:
-    """It is killed when it owes an answer."""
+    """Kill the server while it owes an answer."""
     asked = asyncio.create_task(ref.call("later"))
     await settled(process.root)
     process.kill()
@@ -117,7 +117,7 @@ async def owing(ref: Any, process: Process) -> None:
 
 
 def asked(request: str) -> End:
-    """Return an end by a request."""
+    """Return an end that a request brings about."""
 
     async def end(ref: Any, process: Process) -> None:
         with suppress(CallFailed):
@@ -134,7 +134,7 @@ ENDS: dict[str, End] = {
 
 @pytest.fixture
 def nothing_collected() -> Generator[None]:
-    """Keep the collector from helping."""
+    """Disable the garbage collector."""
     gc.disable()
     yield
     gc.enable()
@@ -146,7 +146,7 @@ def nothing_collected() -> Generator[None]:
 async def test_an_ended_server_is_freed_at_once(
     server: type[Plain], end: End, traps: bool, nothing_collected: None
 ) -> None:
-    """However it has ended, whoever waited, and whether or not it had a task."""
+    """This holds for each kind of end, with or without a caller, a task or trapped exits."""
     pool = DynamicSupervisor.spec("pool", intensity=0)
     spec = ChildSpec("s", server, kwargs={"traps": traps}, restart=Restart.TEMPORARY)
     async with otpy.start(pool, hooks=()) as sup:

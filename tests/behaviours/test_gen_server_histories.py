@@ -46,7 +46,7 @@ WAYS: Final = ["reply", "sleep", "defer", "crash", "stop", "stop and reply", "bo
 
 @frozen
 class Ask:
-    """A request with a number, and how the server is to deal with it."""
+    """A numbered request, and how the server handles it."""
 
     number: int
     way: str
@@ -55,7 +55,7 @@ class Ask:
 
 @define
 class Told:
-    """One call, and every answer it got."""
+    """One call, and every answer that it got."""
 
     ask: Ask
     life: int
@@ -65,7 +65,7 @@ class Told:
 
 
 class Board:
-    """Outlives the server: what its lives have served, and whom they owe a reply."""
+    """What outlives the server: the requests its lives served, and the callers they owe."""
 
     def __init__(self) -> None:
         self.served: list[tuple[int, int]] = []
@@ -74,7 +74,7 @@ class Board:
 
 
 class Subject(GenServer[Ask, int, Board]):
-    """Does what it is asked for; the state is the board."""
+    """A server that does what a request says; its state is the board."""
 
     def init(self, board: Board) -> Board:
         return board
@@ -115,7 +115,7 @@ class Subject(GenServer[Ask, int, Board]):
 
 
 class PlainSubject(GenServer[Ask, int, Board]):
-    """The same without a task; where that one sleeps, this one replies at once."""
+    """The same server without a task; where `Subject` sleeps, this one replies at once."""
 
     def init(self, board: Board) -> Board:
         return board
@@ -133,7 +133,7 @@ class PlainSubject(GenServer[Ask, int, Board]):
 
 
 def at_once(life: Coroutine[Any, Any, T]) -> T:
-    """Return what `life` returns, which waits for nothing."""
+    """Return the result of `life`, which waits for nothing."""
     try:
         life.send(None)
     except StopIteration as end:
@@ -161,7 +161,7 @@ class Histories(RuleBasedStateMachine):
         self.numbers = 0
 
     def run(self, life: Coroutine[Any, Any, Any]) -> Any:
-        """Run `life`, and then whatever is ready."""
+        """Run `life`, and then everything that is ready."""
 
         async def and_settle() -> Any:
             result = await life
@@ -210,7 +210,7 @@ class Histories(RuleBasedStateMachine):
         )
     )
     def somebody_calls(self, asks: list[tuple[str, float, float | None]]) -> None:
-        """Several at once, each with its own patience."""
+        """Several callers call at once, each with its own timeout."""
 
         async def begin() -> None:
             for way, seconds, timeout in asks:
@@ -224,7 +224,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(way=st.sampled_from(["note", "crash"]), seconds=st.sampled_from([0.0, 1.0]))
     def somebody_casts(self, way: str, seconds: float) -> None:
-        """It keeps the server busy, or crashes it."""
+        """A cast keeps the server busy, or crashes it."""
 
         async def begin() -> None:
             ask = self._ask(way, seconds)
@@ -236,7 +236,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: any(not task.done() for task in self.tasks))
     @rule(data=st.data())
     def a_caller_is_cancelled(self, data: st.DataObject) -> None:
-        """Its request is carried out all the same."""
+        """A caller is cancelled; the server still serves its request."""
         waiting = [n for n, task in enumerate(self.tasks) if not task.done()]
         task = self.tasks[data.draw(st.sampled_from(waiting))]
 
@@ -250,7 +250,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.board.owed)
     @rule(twice=st.booleans())
     def a_late_reply_comes(self, twice: bool) -> None:
-        """From outside, perhaps twice, perhaps when nobody waits or lives any more."""
+        """A reply comes from outside, perhaps twice, perhaps after caller or server has ended."""
         caller, number = self.board.owed.pop(0)
 
         async def reply() -> None:
@@ -262,7 +262,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(how=st.sampled_from(["kill", "exit", "stop", "suspend", "resume", "replace"]))
     def something_happens_to_it(self, how: str) -> None:
-        """It is killed, ended, held up or looked into."""
+        """The server is killed, ended, suspended or inspected."""
 
         async def happen() -> None:
             process = self.app.child("s")
@@ -289,12 +289,12 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.3, 1.0, 6.0]))
     def time_passes(self, seconds: float) -> None:
-        """Whatever is due meanwhile happens."""
+        """Everything that is due in this time happens."""
         self.run(self.clock.advance(seconds))
 
     @invariant()
     def nobody_is_answered_twice_or_too_late(self) -> None:
-        """Each call has one answer at most, within its time."""
+        """Each call has at most one answer, within its time."""
         for told in self.told:
             assert len(told.answers) <= 1
             for how, when in told.answers:
@@ -304,7 +304,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def requests_are_served_once_and_in_order(self) -> None:
-        """GEN-08: of each life, those that were served are a beginning of those that came."""
+        """GEN-08: each life serves the requests that it gets once, and in order of arrival."""
         for life in {life for life, _ in self.board.served}:
             served = [n for of, n in self.board.served if of == life]
             came = [n for of, n in self.sent if of == life and n in served]
@@ -314,7 +314,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_kept_for_those_who_were_answered(self) -> None:
-        """The table of callers holds some of those who wait, and no other."""
+        """The table of callers holds waiting callers only."""
         if not hasattr(self, "app") or not self.app.running:
             return
         with suppress(otpy.OtpyError):
@@ -324,7 +324,7 @@ class Histories(RuleBasedStateMachine):
             assert len(server.owed or ()) <= waiting
 
     def teardown(self) -> None:
-        """Stop the tree: now everybody has an answer, exactly one."""
+        """Stop the tree; every caller then has exactly one answer."""
         if hasattr(self, "app"):
             self.run(self.block.__aexit__(None, None, None))
             assert [told for told in self.told if len(told.answers) != 1] == []
@@ -344,18 +344,18 @@ SOME = settings(
 
 
 class PlainHistories(Histories):
-    """The same of a server that has no task."""
+    """The same histories, for a server without a task."""
 
     subject = PlainSubject
 
 
 @pytest.mark.hypothesis
 def test_whatever_happens_each_call_is_answered_exactly_once() -> None:
-    """GEN-08 to GEN-17, AIO-22: by a reply, a timeout, a failure, or its own cancellation."""
+    """GEN-08 to GEN-17, AIO-22: the answer is a reply, a timeout, a failure or a cancellation."""
     run_state_machine_as_test(Histories, settings=SOME)
 
 
 @pytest.mark.hypothesis
 def test_whatever_happens_without_a_task_each_call_is_answered_exactly_once() -> None:
-    """GEN-08 to GEN-17, AIO-22: just as much."""
+    """GEN-08 to GEN-17, AIO-22: the answer is a reply, a timeout, a failure or a cancellation."""
     run_state_machine_as_test(PlainHistories, settings=SOME)

@@ -1,4 +1,4 @@
-"""A server that has crashed is not kept alive by its crash for ever."""
+"""A crash does not keep its server alive for ever."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIVES = 10
 
 
 class Crashing(GenServer[Any, Any, Any]):
-    """Crashes with the first message."""
+    """A server that crashes with its first message."""
 
     def init(self) -> Any:
         return self
@@ -29,21 +29,21 @@ class Crashing(GenServer[Any, Any, Any]):
 
 
 class Slow(Crashing):
-    """Needs a task for its last words."""
+    """A server that needs a task for `terminate`."""
 
     async def terminate(self, reason: Any, state: Any) -> None:
         await asyncio.sleep(0)
 
 
 class Twice(Crashing):
-    """Crashes in its last words too."""
+    """A server that also crashes in `terminate`."""
 
     def terminate(self, reason: Any, state: Any) -> None:
         raise Boom
 
 
 class Last(Twice):
-    """Crashes in its last words only."""
+    """A server that crashes only in `terminate`."""
 
     def handle_cast(self, request: Any, state: Any) -> Any:
         stop: Stop[Any, Any] = Stop(Normal(), state)
@@ -52,7 +52,7 @@ class Last(Twice):
 
 @pytest.mark.parametrize("server", [Crashing, Slow, Twice, Last])
 async def test_crashes_keep_the_last_two_lives_at_most(server: type[Crashing]) -> None:
-    """The frames of a crash are cleared when the next life ends, also those of the loop's call."""
+    """The next end clears the frames of a crash, including those of the loop's call."""
     callbacks: list[weakref.ref[Any]] = []
 
     class Watched(server):  # type: ignore[valid-type, misc] # a parameter of the test

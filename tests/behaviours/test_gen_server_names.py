@@ -1,4 +1,4 @@
-"""Servers that are called by a name of a registry, or by the key of a partition."""
+"""Servers that are called by a registered name, or by the key of a partition."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def root() -> AsyncGenerator[Supervisor]:
 
 
 async def test_a_name_is_a_call_target(root: Supervisor) -> None:
-    """REG-10: it follows the server through restarts."""
+    """REG-10: the name follows the server through restarts."""
     await root.start_child(ChildSpec("ann", Named, ("ann",)))
     ref = Named.at(Via(names(root), "ann"))
     assert ref == Named.at(Via(names(root), "ann"))
@@ -70,7 +70,7 @@ async def test_a_name_is_a_call_target(root: Supervisor) -> None:
 async def test_a_call_to_a_name_that_nobody_holds_fails_and_a_cast_is_dropped(
     root: Supervisor,
 ) -> None:
-    """REG-10, GEN-15, GEN-16: as for any server that is not there; also by a function."""
+    """REG-10, GEN-15, GEN-16: as with any missing server; also with a function as target."""
     via = Via(names(root), "nobody")
     for ref in (Counter.at(via), Counter.at(via.whereis)):
         with pytest.raises(CallFailed, match="app/names") as caught:
@@ -82,7 +82,7 @@ async def test_a_call_to_a_name_that_nobody_holds_fails_and_a_cast_is_dropped(
 
 
 async def test_a_call_by_way_of_a_registry_that_has_ended_fails(root: Supervisor) -> None:
-    """REG-10: a name leads nowhere when its registry has."""
+    """REG-10: a name leads nowhere once its registry has ended."""
     ref = Counter.at(Via(names(root), "ann"))
     await root.terminate_child("names")
     with pytest.raises(CallFailed) as caught:
@@ -92,7 +92,7 @@ async def test_a_call_by_way_of_a_registry_that_has_ended_fails(root: Supervisor
 
 
 async def test_a_name_that_can_never_lead_to_one_server_is_an_error(root: Supervisor) -> None:
-    """REG-10, PAR-06: for a cast too; nothing is dropped that could never have arrived."""
+    """REG-10, PAR-06: this holds for a cast too, which is not silently dropped."""
     topics = Registry.of(root.child("topics"))
     with pytest.raises(KeysNotUnique):
         await Counter.at(Via(topics, "t")).call(Get())
@@ -105,7 +105,7 @@ async def test_a_name_that_can_never_lead_to_one_server_is_an_error(root: Superv
 
 
 async def test_a_key_of_partitions_is_a_target(root: Supervisor) -> None:
-    """PAR-05: for calls and casts, and to start children by; it registers nobody."""
+    """PAR-05: for calls, casts and starting children; a partition registers no process."""
     shards = PartitionSupervisor(root.child("shards"))
     ref = Counter.at(Via(shards, 3))
     assert await ref.call(Add(5)) == 5

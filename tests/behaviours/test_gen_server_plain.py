@@ -39,7 +39,7 @@ SETTING: ContextVar[int] = ContextVar("setting", default=0)
 
 
 class Plain(GenServer[Any, Any, Any]):
-    """A server whose own callbacks are all plain; its messages are functions, as `Script`'s are."""
+    """A server with plain callbacks only; its messages are functions, as those of `Script` are."""
 
     def init(self, log: list[Any]) -> Any:
         self.log = log
@@ -67,7 +67,7 @@ async def plainly(
 
 
 def own_tasks(process: Process) -> list[asyncio.Task[Any]]:
-    """Return the tasks that carry its path as their name."""
+    """Return the tasks that are named after the path of the process."""
     return [task for task in asyncio.all_tasks() if task.get_name() == process.path]
 
 
@@ -77,7 +77,7 @@ def _is_context_of(thing: object, process: Process) -> bool:
 
 class TestWithoutTask:
     async def test_a_plain_server_never_has_one(self) -> None:
-        """From its start, through calls, casts and its idle timeout, to its end."""
+        """This holds from its start, through a call, to its end."""
         seen: list[Any] = []
 
         def look(server: Plain, caller: Caller[Any], state: Any) -> Reply[Any, Any]:
@@ -92,7 +92,7 @@ class TestWithoutTask:
             assert process.exit_reason == Shutdown()
 
     async def test_context_variables_last_for_the_life(self) -> None:
-        """As in a task: what one callback sets the next one sees, and nobody outside."""
+        """As in a task, the next callback sees what one callback sets; code outside does not."""
 
         def add(server: Any, caller: Caller[Any], state: Any) -> Reply[int, Any]:
             SETTING.set(SETTING.get() + 1)
@@ -109,7 +109,7 @@ class TestWithoutTask:
 
     @pytest.mark.parametrize("outside", [None, 3])
     async def test_what_init_sets_may_be_reset_later(self, outside: int | None) -> None:
-        """In the same context, even where it was set to what it was, and the server idle since."""
+        """A token from `init` stays valid in an idle server, even if it changed nothing."""
 
         class Setting(Plain):
             def init(self, log: list[Any]) -> Any:
@@ -127,7 +127,7 @@ class TestWithoutTask:
             SETTING.reset(token)
 
     async def test_an_idle_server_keeps_no_context(self) -> None:
-        """One in which nothing is set but who it is; the first message makes it anew."""
+        """A context that holds only the current process is made again for the first message."""
 
         def look(server: Plain, caller: Caller[Any], state: Any) -> Reply[Any, Any]:
             return Reply((otpy.current(), len(copy_context())), state)
@@ -141,7 +141,7 @@ class TestWithoutTask:
         await asyncio.create_task(host(), context=Context())
 
     async def test_a_plain_callback_may_make_tasks(self) -> None:
-        """They belong to the server, and are told so by `otpy.current()`."""
+        """Such a task belongs to the server, and `otpy.current()` returns that server."""
         found: list[Process] = []
 
         async def helper(caller: Caller[Any]) -> None:
@@ -160,7 +160,7 @@ class TestWithoutTask:
 
 class TestIntoATask:
     async def test_the_first_awaitable_is_awaited_once(self) -> None:
-        """As all later ones: one that gives another is a bad result."""
+        """As with later ones, an awaitable that returns an awaitable is a bad result."""
 
         async def nested(server: Plain, state: Any) -> Any:
             inner = asyncio.get_running_loop().create_future()
@@ -174,7 +174,7 @@ class TestIntoATask:
             assert isinstance(reason.error, BadReturn)
 
     async def test_the_first_awaitable_makes_a_task_that_is_kept(self) -> None:
-        """So that what is entered in one callback can be left in another."""
+        """One callback can so leave what another has entered."""
 
         async def enter(server: Script, state: Any) -> NoReply[Any]:
             group = anyio.create_task_group()
@@ -193,7 +193,7 @@ class TestIntoATask:
             assert [await ref.call(leave)] == own_tasks(process) == [live_of(process).task]
 
     async def test_timeouts_work_inside_of_the_first(self, clock: MockClock) -> None:
-        """Those of asyncio and anyio, both of which need a task."""
+        """The timeouts of asyncio and anyio work, which both need a task."""
 
         async def late(server: Script, caller: Caller[Any], state: Any) -> Reply[Any, Any]:
             with pytest.raises(TimeoutError):
@@ -208,7 +208,7 @@ class TestIntoATask:
             assert clock.now == 2
 
     async def test_the_order_of_messages_holds(self) -> None:
-        """GEN-08: what came while the task was made is served in it, in its turn."""
+        """GEN-08: a message that arrives while the task is made is served by the task, in turn."""
         async with running() as (_, _process, ref, log):
             ref.cast(note(1))
             ref.cast(busy(0))
@@ -219,7 +219,7 @@ class TestIntoATask:
             assert log == [1, 2, 3]
 
     async def test_the_first_message_is_not_kept(self) -> None:
-        """Nor what came of it, though the task that was made for it lives on."""
+        """The first message is freed, although the task that was made for it lives on."""
         async with running() as (_, process, ref, _log):
             first = busy(0)
             kept = weakref.ref(first)
@@ -232,7 +232,7 @@ class TestIntoATask:
 
     @pytest.mark.parametrize("early", [True, False])
     async def test_killed_before_the_task_has_begun(self, early: bool) -> None:
-        """AIO-04: the coroutine is closed; Python has nothing to warn of."""
+        """AIO-04: the coroutine is closed, so Python does not warn."""
         begun: list[str] = []
 
         async def slow(server: Script, state: Any) -> NoReply[Any]:
@@ -245,7 +245,7 @@ class TestIntoATask:
 
         async with running() as (_, process, ref, _log):
             ref.cast(kill_oneself if early else slow)
-            process.kill()  # carried out behind the callback, before the first step of the task
+            process.kill()  # carried out after the callback, before the first step of the task
             assert await process.wait() == Killed()
             assert begun == []
 
@@ -253,13 +253,13 @@ class TestIntoATask:
 class TestEnds:
     @pytest.mark.parametrize("turn", [0, 1, 5])
     async def test_killed_while_idle_it_ends_at_once(self, turn: int, clock: MockClock) -> None:
-        """GEN-19: without `terminate`; also before it has begun."""
+        """GEN-19: it ends without `terminate`, even before it has begun."""
         log: list[Any] = []
         spec = ChildSpec("s", Plain, (log,), restart=Restart.TEMPORARY)
         async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
             starting = asyncio.ensure_future(app.start_child(spec))
             await turns(1)
-            if turn == 0:  # in the turn in which it is started
+            if turn == 0:  # in the turn of its start
                 shell_of(app).tree.order(lambda: live_of(app.child("s")).stop(kill=True))
             await turns(1)
             process = app.child("s")
@@ -271,7 +271,7 @@ class TestEnds:
             assert isinstance(starting.exception(), otpy.OtpyError) is (turn == 0)
 
     async def test_killed_in_its_own_callback_it_serves_no_more(self) -> None:
-        """What came behind is lost; its callers are told."""
+        """Later messages are lost, and their callers are told."""
 
         def kill(server: Plain, state: Any) -> NoReply[Any]:
             otpy.current().kill()
@@ -287,7 +287,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("error", [Boom("x"), SystemExit(3), GeneratorExit()])
     async def test_what_a_callback_raises_is_the_reason(self, error: BaseException) -> None:
-        """AIO-12: whatever it is; with the line that raised it."""
+        """AIO-12: any exception is the reason, with the line that raised it."""
         async with plainly() as (_, process, ref, _log):
             ref.cast(fail(error))
             assert await process.wait() == Crashed(error)
@@ -298,7 +298,7 @@ class TestEnds:
             assert frame.tb_frame.f_code.co_qualname == "fail.<locals>.do"
 
     async def test_a_cancellation_out_of_a_callback_is_a_kill(self) -> None:
-        """AIO-08: as if its task had been cancelled by a stranger."""
+        """AIO-08: it counts as a cancellation of the task by foreign code."""
         async with plainly() as (_, process, ref, log):
             ref.cast(fail(asyncio.CancelledError()))
             assert await process.wait() == Killed()
@@ -306,7 +306,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("where", ["callback", "terminate"])
     async def test_a_failing_terminate_is_the_reason(self, where: str) -> None:
-        """GEN-21, GEN-10: also without a task; the reply is sent all the same."""
+        """GEN-21, GEN-10: this holds without a task too, and the reply is still sent."""
 
         class Failing(Plain):
             def terminate(self, reason: Any, state: Any) -> None:
@@ -325,12 +325,12 @@ class TestEnds:
 
     @pytest.mark.real_time
     async def test_a_thread_that_it_left_behind_is_waited_for(self) -> None:
-        """AIO-13: when it is stopped, as with every other child."""
+        """AIO-13: a stop waits for the thread, as with every other child."""
         entered, free = threading.Event(), threading.Event()
 
         def hold_on() -> None:
             entered.set()
-            free.wait(3)  # a defect fails the test, and does not hang it
+            free.wait(3)  # a defect fails the test and does not hang it
 
         def work(server: Plain, state: Any) -> NoReply[Any]:
             server.log.append(asyncio.create_task(asyncio.to_thread(hold_on)))
@@ -349,7 +349,7 @@ class TestEnds:
 
 
 def test_an_interrupt_in_a_callback_goes_to_the_loop() -> None:
-    """Ctrl-C is for the program, whatever code happens to run; and the server ends by it."""
+    """Ctrl-C interrupts the program, whichever code is running, and the server ends by it."""
     processes: list[Process] = []
 
     async def program() -> None:

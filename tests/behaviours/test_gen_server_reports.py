@@ -1,4 +1,4 @@
-"""What is reported and logged of servers and tasks: each failure once, and no clean end."""
+"""Reports and logs of servers and tasks: each failure is logged once, a clean end is not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Logs = list[MutableMapping[str, Any]]
 
 
 def errors(logs: Logs) -> list[tuple[str, str]]:
-    """Return event and reason of what was logged at error level."""
+    """Return event and reason of each error in the log."""
     return [(log["event"], log["reason"]) for log in logs if log["log_level"] == "error"]
 
 
@@ -43,7 +43,7 @@ class TestFailedStarts:
     async def test_a_failed_init_is_logged_once_by_its_supervisor(
         self, error: Exception, logs: Logs
     ) -> None:
-        """GEN-03: with the traceback, when it is part of a tree's start."""
+        """GEN-03: a start of a tree logs it with the traceback."""
         with pytest.raises(TreeStartFailed):
             async with otpy.start(SupervisorSpec("app", [failing(error)])):
                 raise AssertionError
@@ -55,7 +55,7 @@ class TestFailedStarts:
     async def test_a_start_that_somebody_asked_for_is_told_to_them_alone(
         self, error: Exception, logs: Logs
     ) -> None:
-        """GEN-03: it is no error of the tree; declining is none at all."""
+        """GEN-03: it is not an error of the tree, and declining is no error at all."""
         async with otpy.start(SupervisorSpec("app")) as app:
             if isinstance(error, Ignore):
                 assert await app.start_child(failing(error)) is None
@@ -66,7 +66,7 @@ class TestFailedStarts:
         assert errors(logs) == []
 
     async def test_a_name_that_is_taken_starts_nothing(self) -> None:
-        """GEN-05: the error has the process that holds it, and `init` is not run."""
+        """GEN-05: the error names the process that holds the name, and `init` does not run."""
         begun: list[str] = []
 
         def init(server: Script) -> str:
@@ -84,7 +84,7 @@ class TestFailedStarts:
 class TestEnds:
     @pytest.mark.parametrize("reason", [Normal(), Shutdown(), Shutdown("x")], ids=str)
     async def test_clean_ends_are_not_logged(self, reason: ExitReason, logs: Logs) -> None:
-        """GEN-22: whatever the state was."""
+        """GEN-22: this holds whatever the state was."""
         async with running(hooks=[otpy.log_reports()]) as (_, process, ref, _log):
             with pytest.raises(CallFailed):
                 await ref.call(stop(reason))
@@ -93,7 +93,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("error", [Boom("bad"), Exit(Killed())], ids=repr)
     async def test_any_other_end_is_logged_once(self, error: Exception, logs: Logs) -> None:
-        """GEN-22: by its supervisor, with the traceback."""
+        """GEN-22: its supervisor logs it, with the traceback."""
         async with running(hooks=[otpy.log_reports()]) as (_, process, ref, _log):
             ref.cast(fail(error))
             reason = await process.wait()

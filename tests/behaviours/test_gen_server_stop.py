@@ -1,4 +1,4 @@
-"""How a server is stopped by others, and what it hears of others' ends."""
+"""How others stop a server, and how a server learns of the ends of others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TestStopping:
     async def test_the_supervisor_asks_and_terminate_cleans_up(
         self, clock: MockClock, reports: Recording
     ) -> None:
-        """GEN-19, GEN-20: after what came before; the supervisor sees its reason."""
+        """GEN-19, GEN-20: after the earlier messages; the supervisor sees its own reason."""
         async with running(hooks=[reports]) as (app, _process, ref, log):
             ref.cast(busy(2))
             ref.cast(note("served"))
@@ -51,7 +51,7 @@ class TestStopping:
             assert (stopped.reason, stopped.context) == (Shutdown(), None)
 
     async def test_what_overstays_its_limit_is_killed(self, clock: MockClock) -> None:
-        """GEN-19, SUP-702: without `terminate`."""
+        """GEN-19, SUP-702: the kill skips `terminate`."""
         async with running(shutdown=3) as (app, process, ref, log):
             ref.cast(busy(60))
             await clock.advance(0)
@@ -61,7 +61,7 @@ class TestStopping:
             assert log == []
 
     async def test_the_limit_holds_for_terminate_too(self, clock: MockClock) -> None:
-        """GEN-19: it is part of the stop."""
+        """GEN-19: `terminate` is part of the stop."""
 
         async def slowly(_: ExitReason) -> None:
             await asyncio.sleep(60)
@@ -78,7 +78,7 @@ class TestStopping:
 
     @pytest.mark.parametrize("how", ["kill", "brutal", "stranger"])
     async def test_terminate_is_not_called_on_a_kill(self, clock: MockClock, how: str) -> None:
-        """GEN-19: nor when a stranger cancels the task (AIO-08)."""
+        """GEN-19: nor is it called when foreign code cancels the task (AIO-08)."""
         limit = BRUTAL_KILL if how == "brutal" else 5.0
         async with running(shutdown=limit) as (app, process, _ref, log):
             await clock.advance(0)
@@ -94,7 +94,7 @@ class TestStopping:
             assert log == []
 
     async def test_a_kill_overtakes_a_stop(self, clock: MockClock) -> None:
-        """GEN-19: in the middle of what it does."""
+        """GEN-19: the kill interrupts the callback in progress."""
         async with running() as (_, process, ref, log):
             ref.cast(busy(60))
             await clock.advance(0)
@@ -104,7 +104,7 @@ class TestStopping:
             assert (clock.now, log) == (0, [])
 
     async def test_exit_by_others_is_a_stop_with_that_reason(self, reports: Recording) -> None:
-        """GEN-19 differs: every server cleans up, trapping or not (AIO-05)."""
+        """GEN-19 differs: every server cleans up, whether it traps exits or not (AIO-05)."""
         async with running(hooks=[reports]) as (_, process, _ref, log):
             process.exit(Shutdown("please"))
             assert await process.wait() == Shutdown("please")
@@ -112,7 +112,7 @@ class TestStopping:
             assert reports.one(ChildExited).context is None
 
     async def test_a_stop_during_init_waits_for_it(self, clock: MockClock) -> None:
-        """SUP-317: then the server ends in good order."""
+        """SUP-317: after `init`, the server ends in good order."""
 
         async def slow(_: Script) -> str:
             await asyncio.sleep(2)
@@ -132,7 +132,7 @@ class TestStopping:
             assert log == [("terminate", Shutdown(), "state")]
 
     async def test_stop_waits_for_the_end(self, clock: MockClock) -> None:
-        """GEN-23: `Normal()` unless told otherwise, behind what came before."""
+        """GEN-23: the reason is `Normal()` by default, and earlier messages come first."""
         async with running() as (_, process, ref, log):
             ref.cast(busy(1))
             ref.cast(note("before"))
@@ -149,7 +149,7 @@ class TestStopping:
     async def test_stop_tells_another_end_and_is_patient_only_so_long(
         self, clock: MockClock
     ) -> None:
-        """GEN-23: the real reason is raised; too slow a server still ends later."""
+        """GEN-23: the caller gets the real reason; too slow a server still ends later."""
         async with running() as (_, process, ref, _log):
             ref.cast(busy(3))
             with pytest.raises(CallTimeout, match="timeout=1 s"):
@@ -161,7 +161,7 @@ class TestStopping:
             assert clock.now == 3
 
     async def test_an_end_in_the_very_turn_of_the_time_limit_counts(self, clock: MockClock) -> None:
-        """GEN-23: it has ended, whichever the caller was told of first."""
+        """GEN-23: the server has ended, whichever of the two the caller learns first."""
         async with running() as (_, process, ref, _log):
             ref.cast(busy(60))
             await clock.advance(0)
@@ -174,7 +174,7 @@ class TestStopping:
             await clock.advance(0)
 
     async def test_a_permanent_server_that_is_stopped_comes_back(self) -> None:
-        """GEN-23: `stop` is no `terminate_child`."""
+        """GEN-23: `stop` differs from `terminate_child`."""
         async with running(restart=Restart.PERMANENT) as (app, _process, ref, _log):
             await ref.stop()
             again = await app.wait_for_restart("s", after=1)
@@ -183,7 +183,7 @@ class TestStopping:
 
 class TestSignals:
     async def test_downs_come_to_handle_info(self, clock: MockClock) -> None:
-        """SIG-04: in the order of the messages; also of the dead."""
+        """SIG-04: they arrive in order of messages, for a dead process too."""
         plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
         async with running() as (app, process, ref, log):
             other = await app.start_child(plain)
@@ -206,7 +206,7 @@ class TestSignals:
     async def test_a_monitor_taken_back_is_taken_from_the_mailbox_too(
         self, clock: MockClock
     ) -> None:
-        """SIG-07: also while the server is suspended."""
+        """SIG-07: this holds while the server is suspended too."""
         plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
         async with running() as (app, _process, ref, log):
             other = await app.start_child(plain)
@@ -227,7 +227,7 @@ class TestSignals:
             assert log == ["after"]
 
     async def test_a_dead_server_watches_nobody(self) -> None:
-        """Its monitors are taken back with its end: none is left with the watched."""
+        """The end of a server removes its monitors from the processes that it watched."""
         plain = ChildSpec("a", forever)
         async with running() as (app, _process, ref, _log):
             other = await app.start_child(plain)
@@ -240,7 +240,7 @@ class TestSignals:
             assert watchers.monitors == {}
 
     async def test_a_trapping_server_gets_exits_as_messages(self, clock: MockClock) -> None:
-        """GEN-20: of partners and of strangers; its supervisor still stops it."""
+        """GEN-20: exits of partners and strangers are messages; its supervisor still stops it."""
 
         def init(server: Script) -> str:
             server.trap_exit()
@@ -263,7 +263,7 @@ class TestSignals:
     async def test_a_linked_server_that_does_not_trap_ends_with_its_partner(
         self, clock: MockClock
     ) -> None:
-        """SIG-01: with `terminate`, and with the same reason."""
+        """SIG-01: `terminate` runs, and the server ends with the same reason."""
         plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
         reason = Crashed(Boom("partner"))
         async with running() as (app, process, _ref, log):
@@ -276,7 +276,7 @@ class TestSignals:
             assert log == [("terminate", reason, "state")]
 
     async def test_the_tools_of_callbacks_are_for_callbacks(self, clock: MockClock) -> None:
-        """Of another child they are refused, as `otpy.signals.trap_exit()` of a server is."""
+        """Another child may not use them, and a server may not use `otpy.signals.trap_exit()`."""
         refused: list[str] = []
 
         async def child() -> None:

@@ -1,4 +1,4 @@
-"""Suspending a server, and looking into it."""
+"""Suspending and inspecting a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.runtime.children import forever
 
 class TestSuspended:
     async def test_messages_wait_and_keep_their_order(self, clock: MockClock) -> None:
-        """System messages are served meanwhile; suspending twice is suspending once."""
+        """System messages are served meanwhile; a second suspension changes nothing."""
         async with running() as (_, _process, ref, log):
             ref.cast(note("before"))
             await ref.suspend()
@@ -48,7 +48,7 @@ class TestSuspended:
     async def test_what_was_held_comes_before_what_came_after_the_resume(
         self, clock: MockClock
     ) -> None:
-        """Also if the server has not got round to that yet."""
+        """This holds even if the server has not yet served the held messages."""
         async with running() as (_, _process, ref, log):
             await ref.suspend()
             for number in (1, 2):
@@ -61,7 +61,7 @@ class TestSuspended:
             assert log == [1, 2, 3]
 
     async def test_calls_run_out_of_time(self, clock: MockClock) -> None:
-        """GEN-14: as if it were slow; the request is served when it goes on."""
+        """GEN-14: as with a slow server; the request is served after the resume."""
         async with running() as (_, _process, ref, log):
             await ref.suspend()
             with pytest.raises(CallTimeout):
@@ -71,7 +71,7 @@ class TestSuspended:
             assert log == ["late"]
 
     async def test_it_still_stops(self, clock: MockClock) -> None:
-        """GEN-19: what waits is not served any more."""
+        """GEN-19: waiting messages are not served."""
         async with running() as (app, _process, ref, log):
             await ref.suspend()
             call = asyncio.ensure_future(ref.call(echo(1)))
@@ -83,7 +83,7 @@ class TestSuspended:
             assert log == [("terminate", Shutdown(), "state")]
 
     async def test_no_idle_time_runs(self, clock: MockClock) -> None:
-        """GEN-18: it begins anew when the server goes on."""
+        """GEN-18: the idle time starts again when the server resumes."""
         async with running(Init("s", timeout=3)) as (_, _process, ref, log):
             await ref.suspend()
             await clock.advance(60)
@@ -95,7 +95,7 @@ class TestSuspended:
             assert log == [otpy.server.TIMEOUT]
 
     async def test_the_state_can_be_replaced(self) -> None:
-        """A change that raises changes nothing, and whoever asked gets the error."""
+        """A change that raises changes nothing, and its caller gets the error."""
         async with otpy.start(
             SupervisorSpec("app", [ChildSpec("c", Counter, (1,))]), hooks=()
         ) as app:
@@ -108,7 +108,7 @@ class TestSuspended:
             assert await counter.call(Add()) == 3
 
     async def test_a_suspension_that_nobody_waited_for_still_comes(self, clock: MockClock) -> None:
-        """As any request: the server is suspended when its turn comes, and `resume` undoes it."""
+        """As with any request, it takes effect in its turn, and `resume` undoes it."""
         async with running() as (_, _process, ref, log):
             ref.cast(busy(10))
             await clock.advance(0)
@@ -122,7 +122,7 @@ class TestSuspended:
             assert log == ["held"]
 
     async def test_a_hung_server_shows_nothing(self, clock: MockClock) -> None:
-        """Its state is seen between two messages only; after the time the question is dropped."""
+        """Its state is visible only between two messages; a timeout drops the question."""
         async with running() as (_, _process, ref, _log):
             ref.cast(busy(60))
             await clock.advance(0)
@@ -132,7 +132,7 @@ class TestSuspended:
             assert await ref.get_state(100) == "state"
 
     async def test_suspended_it_can_be_stopped_after_a_call_ran_out_of_time(self) -> None:
-        """GEN-23: the call that nobody waits for is not served, and disturbs nobody."""
+        """GEN-23: the call that timed out is not served, and does no harm."""
         async with running() as (_, process, ref, log):
             await ref.suspend()
             with pytest.raises(CallTimeout):
@@ -144,7 +144,7 @@ class TestSuspended:
 
 class TestByProcess:
     async def test_a_process_is_suspended_resumed_and_looked_into(self, clock: MockClock) -> None:
-        """What a handle can do for debugging, its process can."""
+        """A process offers the same debugging calls as a handle."""
         async with running() as (_, process, ref, log):
             await process.suspend()
             ref.cast(note("held"))
@@ -161,7 +161,7 @@ class TestByProcess:
                     await question
 
     async def test_of_another_child_it_is_refused(self) -> None:
-        """Only a server has a mailbox that can be held and a state to show, while it lives."""
+        """Only a living server has a mailbox to hold and a state to show."""
         tree = SupervisorSpec("app", [ChildSpec("plain", forever), ChildSpec("c", Counter)])
         async with otpy.start(tree, hooks=()) as app:
             plain, counter = app.child("plain"), app.child("c")

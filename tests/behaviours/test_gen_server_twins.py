@@ -1,4 +1,4 @@
-"""A server with plain callbacks and one with `async` ones are the same server."""
+"""A server behaves the same with plain callbacks and with `async` ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ACTS: Final = ["call", "cast", "send", "suspend", "resume", "replace", "stop", "
 
 
 class Plain(GenServer[Any, Any, State]):
-    """Does what its messages, pairs of a way and a number, say; and writes it all down."""
+    """A server that does what each message, a way and a number, says, and logs everything."""
 
     def init(self, log: Log, idle: float | None) -> Any:
         self.log, self.owed = log, list[Caller[Any]]()
@@ -107,7 +107,7 @@ class Plain(GenServer[Any, Any, State]):
 
 
 class Slow(Plain):
-    """The same, in a task from the start to the end."""
+    """The same server, in a task from start to end."""
 
     async def init(self, log: Log, idle: float | None) -> Any:
         return super().init(log, idle)
@@ -129,14 +129,14 @@ class Slow(Plain):
 
 
 class Mixed(Plain):
-    """The same, in a task from its first cast on."""
+    """The same server, in a task from its first cast on."""
 
     async def handle_cast(self, request: Message, state: State) -> Any:
         return super().handle_cast(request, state)
 
 
 class AtLast(Plain):
-    """The same, in a task for its clean-up only."""
+    """The same server, in a task for its clean-up only."""
 
     async def terminate(self, reason: Any, state: State) -> Any:
         return super().terminate(reason, state)
@@ -154,14 +154,14 @@ STEPS: Final = st.lists(
 
 
 async def done(log: Log, number: int, act: Callable[[], Any]) -> None:
-    """Do it, and write down what comes of it, and when."""
+    """Do the act, and log its result and the time."""
     try:
         got = act()
         if isawaitable(got):
             got = await got
     except CallTimeout:
         got = "late"
-    except CallFailed:  # at once, or out of the queue: that is a question of turns of the loop
+    except CallFailed:  # at once or out of the queue: that depends on the turns of the loop
         got = "failed"
     log.append((number, got, asyncio.get_running_loop().time()))
 
@@ -172,7 +172,7 @@ def longer(number: int, state: State) -> State:
 
 
 class Story:
-    """One server, all that is done to it, and what comes of it."""
+    """One server, everything that is done to it, and the results."""
 
     def __init__(self, server: type[Plain], idle: float | None) -> None:
         self.clock = MockClock()
@@ -181,7 +181,7 @@ class Story:
         self.spec = ChildSpec("s", server, (self.served, idle), restart=Restart.TEMPORARY)
 
     async def run(self, steps: list[Step]) -> list[Any]:
-        """Do all of `steps`; return everything that can be seen."""
+        """Do all of `steps`; return everything that can be observed."""
         tasks: list[asyncio.Task[None]] = []
         async with otpy.start(SupervisorSpec("app", [self.spec]), hooks=()) as app:
             process = app.child("s")
@@ -191,7 +191,7 @@ class Story:
             for number, (acts, seconds) in enumerate(steps):
                 for nth, (act, way) in enumerate(acts):
                     n = 10 * number + nth + 1
-                    if act == "kill":  # what that hits is such a question too
+                    if act == "kill":  # which message the kill interrupts also depends on the turns
                         await turns(12)
                     do = partial(self._act, ref, act, way, n)
                     tasks.append(asyncio.ensure_future(done(self.answers, n, do)))
@@ -236,7 +236,7 @@ class Story:
 
 
 def outcome(server: type[Plain], steps: list[Step], idle: float | None) -> list[Any]:
-    """Return everything that can be seen of one server."""
+    """Return everything that can be observed of one server."""
     story = Story(server, idle)
     loop = story.clock.loop_factory()
     try:
@@ -248,7 +248,7 @@ def outcome(server: type[Plain], steps: list[Step], idle: float | None) -> list[
 @settings(max_examples=examples(150), derandomize=True, database=None)
 @given(steps=STEPS, idle=st.sampled_from([None, 0.5]))
 def test_the_same_history_has_the_same_outcome(steps: list[Step], idle: float | None) -> None:
-    """GEN-08, GEN-09, GEN-13, GEN-18, GEN-19: whether or not there is a task."""
+    """GEN-08, GEN-09, GEN-13, GEN-18, GEN-19: with and without a task."""
     plain = outcome(Plain, steps, idle)
     assert outcome(Slow, steps, idle) == plain
     assert outcome(Mixed, steps, idle) == plain

@@ -1,4 +1,4 @@
-"""Finding a server, and how long it and its callers wait."""
+"""How a caller finds a server, and how long the server and its callers wait."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def counters(*children: ChildSpec) -> SupervisorSpec:
 
 class TestIdle:
     async def test_a_quiet_server_is_told_once(self, clock: MockClock) -> None:
-        """GEN-18: after the time; and not again unless it asks again."""
+        """GEN-18: `TIMEOUT` arrives after that time, and only once unless the server asks again."""
         async with running(Init("s", timeout=3)) as (_, _process, _ref, log):
             await clock.advance(2.9)
             assert log == []
@@ -50,7 +50,7 @@ class TestIdle:
             assert log == [TIMEOUT]
 
     async def test_any_message_cancels_it(self, clock: MockClock) -> None:
-        """GEN-18: also one in the very moment; each result sets it anew."""
+        """GEN-18: a message of the same moment cancels it too; each result sets a new timeout."""
         async with running(Init("s", timeout=3)) as (_, _process, ref, log):
             asyncio.get_running_loop().call_later(3, ref.send, "hi")
             await clock.advance(10)
@@ -68,7 +68,7 @@ class TestIdle:
             assert repr(NO_ANSWER) == "NO_ANSWER"
 
     async def test_it_loses_against_a_message_of_the_same_turn(self, clock: MockClock) -> None:
-        """GEN-18: the message came first, and the server has not looked yet."""
+        """GEN-18: the message came first, and the server has not yet looked at its queue."""
         loop = asyncio.get_running_loop()
         async with running() as (_, _process, ref, log):
             loop.call_at(5, ref.send, "first")
@@ -78,7 +78,7 @@ class TestIdle:
             assert log == ["first"]
 
     async def test_it_does_not_begin_while_messages_wait(self, clock: MockClock) -> None:
-        """GEN-18: time runs from the moment in which nothing is left to do."""
+        """GEN-18: the timeout starts when the server has nothing left to do."""
         async with running() as (_, _process, ref, log):
             call = ref.call(lambda s, c, state: Reply(1, state, timeout=0))
             calling = asyncio.ensure_future(call)
@@ -91,7 +91,7 @@ class TestIdle:
 
 class TestFinding:
     async def test_a_path_follows_the_server_through_restarts(self) -> None:
-        """A process does not: it is this one life."""
+        """A process stands for one life only."""
         async with otpy.start(counters(), hooks=()) as app:
             first = app.child("counter")
             by_path, by_process = Counter.at("app/counter", app), Counter.at(first)
@@ -106,7 +106,7 @@ class TestFinding:
             assert caught.value.reason == Killed()
 
     async def test_inside_of_a_tree_a_path_needs_no_root(self, clock: MockClock) -> None:
-        """It is that of the running child; outside there is none."""
+        """The root is that of the running child; outside of a tree the user must give one."""
         got: list[int] = []
 
         async def child() -> None:
@@ -123,7 +123,7 @@ class TestFinding:
             ServerRef[Any, Any]("app/counter").whereis()
 
     async def test_what_is_not_there_is_told_at_once(self) -> None:
-        """GEN-15: unknown, known but down, of another kind, or gone with its tree."""
+        """GEN-15: the server is unknown, stopped, or another kind of child."""
         plain = ChildSpec("plain", forever)
         down = ChildSpec("down", Counter)
         async with otpy.start(counters(plain, down), hooks=()) as app:
@@ -139,7 +139,7 @@ class TestFinding:
             await refs["plain"].call(Get())
 
     async def test_who_calls_again_and_again_lets_others_run(self) -> None:
-        """A loop around `call` that does not wait does not stop the restart that it waits for."""
+        """A loop around `call` that never sleeps does not block the restart that it waits for."""
         async with otpy.start(counters(ChildSpec("counter", Counter, (7,))), hooks=()) as app:
             ref = Counter.at("app/counter", app)
             for target in (ref, Counter.at(app.child("counter"))):
@@ -170,7 +170,7 @@ class TestTimeouts:
             assert not server.mailbox.queue
 
     async def test_any_other_time_may_be_given(self, clock: MockClock) -> None:
-        """GEN-14: None waits as long as it takes."""
+        """GEN-14: with None the caller waits for as long as the reply takes."""
         async with running() as (_, _process, ref, _log):
             assert await ref.call(blocked(100), None) == "slow"
             with pytest.raises(CallTimeout):
@@ -180,7 +180,7 @@ class TestTimeouts:
     async def test_a_cancelled_caller_does_not_take_its_request_back(
         self, clock: MockClock
     ) -> None:
-        """AIO-22: it is served all the same, and nobody is disturbed."""
+        """AIO-22: the request is still served, and nothing else is affected."""
         async with running() as (_, process, ref, log):
             ref.cast(busy(2))
             call = asyncio.ensure_future(ref.call(blocked(1, "served")))
@@ -194,6 +194,6 @@ class TestTimeouts:
 
 
 def test_handles_are_values() -> None:
-    """Equal if they lead to the same."""
+    """Two handles are equal if they lead to the same place."""
     ref: ServerRef[Any, Any] = ServerRef("app/x")
     assert ref == ServerRef("app/x")

@@ -1,4 +1,4 @@
-"""`GenStateMachine`, as its user meets it."""
+"""`GenStateMachine`, as a user sees it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Whatever = StateResult[Any, Any]
 
 
 class Door(GenStateMachine[str, str, str, int]):
-    """A door that locks itself again; who comes while it is locked waits."""
+    """A door that locks itself again; a caller who comes while it is locked waits."""
 
     callback_mode = CallbackMode.STATE_FUNCTIONS
     state_enter = True
@@ -95,7 +95,7 @@ class Script(GenStateMachine[Any, Any, Any, Any]):
 async def running(
     machine: type[GenStateMachine[Any, Any, Any, Any]], *args: Any, **spec: Any
 ) -> AsyncGenerator[tuple[ServerRef[Any, Any, Any], otpy.Supervisor]]:
-    """A tree with this machine."""
+    """Run a tree with this machine."""
     tree = SupervisorSpec("app", [ChildSpec("it", machine, args, **spec)])
     async with otpy.start(tree, hooks=()) as root:
         yield machine.at("app/it", root), root
@@ -186,7 +186,7 @@ BAD: list[Any] = [
 
 
 def postpone(_event: MachineEvent, _state: Any, _data: Any) -> Whatever:
-    """Handle it when the state has changed."""
+    """Postpone the event until the state changes."""
     return Keep(actions=[Postpone()])
 
 
@@ -209,7 +209,7 @@ async def test_a_bad_result_crashes_the_machine(bad: Any) -> None:
 
 
 async def test_no_timer_outlives_its_machine() -> None:
-    """The timers of a life end with it: the next life hears of none of them."""
+    """The timers end with their life, so the next life gets none of them."""
     log: list[Any] = []
 
     def start(_event: MachineEvent, _state: Any, _data: Any) -> Whatever:
@@ -228,7 +228,7 @@ async def test_no_timer_outlives_its_machine() -> None:
 
 
 async def test_a_machine_that_never_rests_leaves_the_loop_to_others() -> None:
-    """Events to itself and repeated enter calls do not keep the loop from anybody else."""
+    """Events to itself and repeated enter calls do not keep other tasks from running."""
 
     class Restless(Script):
         state_enter = True
@@ -253,7 +253,7 @@ async def test_a_replaced_state_is_that_of_the_next_event() -> None:
 
 @pytest.mark.parametrize("max_step", [None, 5.0])
 async def test_its_callbacks_are_steps(max_step: float | None) -> None:
-    """With `max_step`, plain and awaited callbacks are called as without."""
+    """With `max_step`, plain and awaited callbacks are called as they are without it."""
     log: list[Any] = []
     async with running(Door, log, max_step=max_step) as (door, _):
         assert await door.call("unlock") == "welcome"

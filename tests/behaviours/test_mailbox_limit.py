@@ -1,4 +1,4 @@
-"""Servers whose class says how many messages may wait."""
+"""Servers whose class limits how many messages may wait."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEARD: list[Any] = []
 
 
 class Desk(GenServer[Any, Any, None]):
-    """Serves one message a second, and writes down what it has served."""
+    """A server that serves one message a second, and records what it has served."""
 
     mailbox: ClassVar[MailboxLimit | None] = MailboxLimit(4, 6)
 
@@ -65,7 +65,7 @@ class Desk(GenServer[Any, Any, None]):
 
 
 class Mortal(Desk):
-    """Ends when too many wait."""
+    """A server that ends when too many messages wait."""
 
     mailbox: ClassVar[MailboxLimit | None] = MailboxLimit(4, 6, Overflow.END)
 
@@ -74,7 +74,7 @@ class Mortal(Desk):
 async def desk(
     kind: type[Desk], reports: Recording, **options: Any
 ) -> AsyncGenerator[tuple[Supervisor, ServerRef[Any, Any]]]:
-    """Run one that has a first message in hand, so that all others wait."""
+    """Run a server that is busy with its first message, so that all others wait."""
     spec = ChildSpec("desk", kind, **options)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as root:
         ref = kind.at(root.child("desk"))
@@ -85,12 +85,12 @@ async def desk(
 
 
 def counts(reports: Recording) -> list[tuple[int, int]]:
-    """Return what each report has said."""
+    """Return how many messages waited and were dropped, for each report."""
     return [(report.waiting, report.dropped) for report in reports.of(MailboxGrown)]
 
 
 async def send(ref: ServerRef[Any, Any], *messages: Any) -> None:
-    """Send casts, and let what follows from that happen."""
+    """Send casts, and let their effects happen."""
     for message in messages:
         ref.cast(message)
     await asyncio.sleep(0)
@@ -100,7 +100,7 @@ async def send(ref: ServerRef[Any, Any], *messages: Any) -> None:
 
 
 async def test_the_mark_is_reported_when_so_many_wait(clock: MockClock, reports: Recording) -> None:
-    """With the path and the life of the server, once."""
+    """The report names the path and the life of the server, and comes once."""
     async with desk(Desk, reports) as (root, ref):
         await send(ref, 1, 2, 3)
         assert counts(reports) == []
@@ -120,7 +120,7 @@ async def test_the_mark_is_reported_when_so_many_wait(clock: MockClock, reports:
 async def test_the_mark_is_reported_again_when_fewer_than_half_have_waited(
     clock: MockClock, reports: Recording
 ) -> None:
-    """Half of the mark is not enough."""
+    """Half of the mark is not few enough."""
     async with desk(Desk, reports) as (_, ref):
         await send(ref, 1, 2, 3, 4)
         await clock.advance(2)  # two wait
@@ -134,7 +134,7 @@ async def test_the_mark_is_reported_again_when_fewer_than_half_have_waited(
 async def test_what_waits_while_a_server_is_suspended_counts(
     clock: MockClock, reports: Recording
 ) -> None:
-    """Be it held back already, or yet to be looked at."""
+    """Messages that the server holds back count, and so do those still in its queue."""
     async with desk(Desk, reports) as (_, ref):
         suspending = asyncio.create_task(ref.suspend())
         await clock.advance(2)
@@ -148,7 +148,7 @@ async def test_what_waits_while_a_server_is_suspended_counts(
 
 
 async def test_a_mark_alone_is_no_limit(clock: MockClock, reports: Recording) -> None:
-    """And without a mark there is none to be reported."""
+    """A limit without a mark reports only what it drops."""
 
     class Warned(Desk):
         mailbox = MailboxLimit(2)
@@ -177,7 +177,7 @@ async def test_a_mark_alone_is_no_limit(clock: MockClock, reports: Recording) ->
 async def test_a_call_that_finds_the_mailbox_full_fails_at_once(
     clock: MockClock, reports: Recording
 ) -> None:
-    """The request is not carried out, and a later one is when there is room."""
+    """That request is never served; a later one is, as soon as there is room."""
     async with desk(Desk, reports) as (_, ref):
         await send(ref, 1, 2, 3, 4, 5, 6)
         begun = asyncio.get_running_loop().time()
@@ -190,7 +190,7 @@ async def test_a_call_that_finds_the_mailbox_full_fails_at_once(
 
 
 async def test_who_calls_again_and_again_is_served() -> None:
-    """A loop around `call` that does not wait lets the server make room."""
+    """A loop around `call` that never sleeps lets the server make room."""
 
     class Quick(GenServer[object, object, None]):
         mailbox = MailboxLimit(1, 1)
@@ -217,7 +217,7 @@ async def test_who_calls_again_and_again_is_served() -> None:
 async def test_what_is_dropped_is_counted_in_the_next_report(
     clock: MockClock, reports: Recording
 ) -> None:
-    """The first one is reported at once, the others when the mark is reached again."""
+    """The first is reported at once, the others when the mark is reached again."""
     async with desk(Desk, reports) as (_, ref):
         await send(ref, 1, 2, 3, 4, 5, 6)
         await send(ref, "lost")
@@ -234,7 +234,7 @@ async def test_what_is_dropped_is_counted_in_the_next_report(
 async def test_what_no_report_has_counted_is_reported_at_the_end(
     clock: MockClock, reports: Recording
 ) -> None:
-    """Of that life; the next begins to count anew."""
+    """The report belongs to that life; the next life starts to count from zero."""
     async with desk(Desk, reports) as (root, ref):
         await send(ref, 1, 2, 3, 4, 5, 6, "lost")
         await send(ref, "lost", "lost")
@@ -253,7 +253,7 @@ async def test_what_no_report_has_counted_is_reported_at_the_end(
 async def test_what_a_server_has_asked_for_comes_in_all_the_same(
     clock: MockClock, reports: Recording
 ) -> None:
-    """Timers, notices of ends, results of tasks, the request to stop, questions about itself."""
+    """Timers, ends of processes, results of tasks, a question about the server's own state."""
 
     class Asker(Desk):
         async def handle_cast(self, request: Any, state: None) -> Result[None]:
@@ -289,7 +289,7 @@ async def test_what_a_server_has_asked_for_comes_in_all_the_same(
 async def test_messages_of_other_threads_are_limited_too(
     clock: MockClock, reports: Recording
 ) -> None:
-    """What is dropped there is counted, and reported by the loop."""
+    """The messages that are dropped there are counted, and the loop reports them."""
     async with desk(Desk, reports) as (_, ref):
 
         def send_all() -> None:
@@ -307,7 +307,7 @@ async def test_messages_of_other_threads_are_limited_too(
 
 
 async def test_a_state_machine_has_a_limit_as_a_server_has(reports: Recording) -> None:
-    """Its class declares it in the same way."""
+    """Its class declares the limit in the same way."""
 
     class Machine(GenStateMachine[Any, Any, str, None]):
         mailbox = MailboxLimit(2, 3)
@@ -328,7 +328,7 @@ async def test_a_state_machine_has_a_limit_as_a_server_has(reports: Recording) -
 
 
 async def test_a_server_can_end_instead(clock: MockClock, reports: Recording) -> None:
-    """Killed, without `terminate`, with a reason that names the limit; and started again."""
+    """It is killed without `terminate`, for a reason that names the limit, and restarted."""
     async with desk(Mortal, reports) as (root, ref):
         first = root.child("desk")
         await send(ref, 1, 2, 3, 4, 5, 6)
@@ -349,7 +349,7 @@ async def test_a_server_can_end_instead(clock: MockClock, reports: Recording) ->
 async def test_who_calls_a_server_that_ends_of_it_hears_the_reason(
     clock: MockClock, reports: Recording
 ) -> None:
-    """Also the call that was one too many."""
+    """This includes the call that exceeded the limit."""
     async with desk(Mortal, reports) as (_, ref):
         calls = [asyncio.create_task(ref.call(number, timeout=None)) for number in range(8)]
         await clock.advance(0.5)
@@ -360,7 +360,7 @@ async def test_who_calls_a_server_that_ends_of_it_hears_the_reason(
 
 
 async def test_a_plain_server_ends_of_it_too(reports: Recording) -> None:
-    """It has no task that could be cancelled; and nothing more than its limit is ever kept."""
+    """It has no task to cancel, and its queue never exceeds the limit."""
 
     class Plain(GenServer[Any, Any, None]):
         mailbox = MailboxLimit(2, 3, Overflow.END)
@@ -383,7 +383,7 @@ async def test_a_plain_server_ends_of_it_too(reports: Recording) -> None:
 async def test_a_server_that_is_stopping_is_not_ended_by_its_limit(
     clock: MockClock, reports: Recording
 ) -> None:
-    """It has the time that its shutdown limit gives it."""
+    """It gets the time that its shutdown limit allows."""
     async with desk(Mortal, reports, shutdown=30) as (root, ref):
         process = root.child("desk")
         await send(ref, 1, 2, 3)
@@ -411,13 +411,13 @@ async def test_a_server_that_is_stopping_is_not_ended_by_its_limit(
     ],
 )
 def test_a_limit_that_can_never_work_is_refused(arguments: Any, message: str) -> None:
-    """Where it is written."""
+    """The error comes from the line that declares the limit."""
     with pytest.raises(InvalidSpec, match=f"^MailboxLimit: {message}"):
         MailboxLimit(*arguments)
 
 
 def test_a_class_with_another_mailbox_is_refused() -> None:
-    """When it is made; so a method of that name is found at once."""
+    """The definition of the class fails, so a method of that name is found at once."""
     with pytest.raises(InvalidSpec, match=r"Wrong: mailbox is 5, wanted MailboxLimit, or None"):
 
         class Wrong(GenServer[Any, Any, Any]):  # pyright: ignore[reportUnusedClass]

@@ -9,7 +9,7 @@ from tests.runtime.children import forever
 
 
 async def test_an_exit_is_told_before_the_replacement_begins() -> None:
-    """A callback hears of the end exactly once, and the supervisor after it."""
+    """The callback is called exactly once, before the supervisor handles the exit."""
     heard: list[object] = []
     async with otpy.start(SupervisorSpec("app", [ChildSpec("w", forever)]), hooks=()) as root:
         first = root.child("w")
@@ -26,7 +26,7 @@ async def test_an_exit_is_told_before_the_replacement_begins() -> None:
 
 
 async def test_a_callback_can_be_taken_back() -> None:
-    """Also by another callback, while the process ends, and more than once."""
+    """Another callback may do so while the process ends; doing it twice does no harm."""
     heard: list[str] = []
     async with otpy.start(SupervisorSpec("app", [])) as root:
         ann = await actor(root)
@@ -46,7 +46,7 @@ async def test_a_callback_can_be_taken_back() -> None:
 
 
 async def test_a_callback_that_raises_disturbs_nobody(reports: Recording) -> None:
-    """It is reported, the other callbacks are called, and the supervisor goes on."""
+    """The error is reported, the other callbacks are called, and the supervisor goes on."""
     heard: list[otpy.ExitReason] = []
     async with otpy.start(SupervisorSpec("app", []), hooks=[reports]) as root:
         ann = await actor(root, restart=Restart.TRANSIENT)

@@ -33,7 +33,7 @@ from tests.runtime.children import Boom, forever
 
 @pytest.fixture
 async def root() -> AsyncGenerator[Supervisor]:
-    """A tree that is three partitions."""
+    """Start a tree that consists of three partitions."""
     spec = PartitionSupervisor.spec("shards", ChildSpec("x", forever), partitions=3)
     async with otpy.start(spec, hooks=()) as root:
         yield root
@@ -41,12 +41,12 @@ async def root() -> AsyncGenerator[Supervisor]:
 
 @pytest.fixture
 async def shards(root: Supervisor) -> PartitionSupervisor:
-    """Its handle."""
+    """Return the handle of that tree."""
     return PartitionSupervisor(root)
 
 
 async def serve(name: str, index: int = -1) -> None:
-    """Take what a partition is given."""
+    """Take the arguments of a partition."""
 
 
 def test_the_children_are_numbered() -> None:
@@ -93,13 +93,13 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("child", "options", "what"), BAD)
 def test_what_can_never_work_is_refused(child: Any, options: dict[str, Any], what: str) -> None:
-    """Where the spec is written (PAR-01)."""
+    """The error comes from the line that writes the spec (PAR-01)."""
     with pytest.raises(InvalidSpec, match=what):
         PartitionSupervisor.spec("shards", child, **options)
 
 
 async def test_integers_lead_to_partitions_in_turn(shards: PartitionSupervisor) -> None:
-    """By their absolute value modulo the number of partitions (PAR-03)."""
+    """An integer leads to its absolute value modulo the number of partitions (PAR-03)."""
     keys = [0, 1, 2, 3, 4, -1, -4]
     assert [shards.route(key).id for key in keys] == ["0", "1", "2", "0", "1", "1", "1"]
     assert shards.partitions == 3
@@ -115,12 +115,12 @@ KEYS = st.recursive(
 
 @given(KEYS)
 def test_every_stable_key_can_be_hashed(key: RoutingKey) -> None:
-    """Text with lone surrogates too, and tuples in tuples (PAR-03)."""
+    """This includes text with lone surrogates, and nested tuples (PAR-03)."""
     assert _bytes_of("shards", key) == _bytes_of("shards", key)
 
 
 async def test_other_keys_have_a_stable_hash(shards: PartitionSupervisor) -> None:
-    """All partitions are used, and strange objects refused (PAR-03)."""
+    """The keys use all partitions, and an object without a stable hash is refused (PAR-03)."""
     keys: list[RoutingKey] = [f"user-{n}" for n in range(50)]
     assert {shards.route(key).id for key in keys} == {"0", "1", "2"}
     odd: list[Any] = [object(), ("a", object()), frozenset("a"), 1j]
@@ -130,14 +130,14 @@ async def test_other_keys_have_a_stable_hash(shards: PartitionSupervisor) -> Non
 
 
 def test_the_hash_is_the_same_everywhere() -> None:
-    """It is pinned here, for it must not change from run to run or release to release (PAR-03)."""
+    """The hash is pinned here: it must not change between runs or releases (PAR-03)."""
     keys: list[RoutingKey] = ["ann", b"ann", ("a", 1), 1.5, None, True]
     hashes = [zlib.crc32(_bytes_of("shards", key)) for key in keys]
     assert hashes == [1085242127, 2819247093, 1877169705, 2270993338, 3751981041, 1573839795]
 
 
 async def test_routing_follows_restarts(root: Supervisor, shards: PartitionSupervisor) -> None:
-    """A key reaches the new process; in between there is none (PAR-04)."""
+    """A key leads to the new process; a stopped partition has none (PAR-04)."""
     before = shards.route("ann")
     before.kill()
     after = await root.wait_for_restart(before.id, after=1)
@@ -149,7 +149,7 @@ async def test_routing_follows_restarts(root: Supervisor, shards: PartitionSuper
 
 @pytest.mark.usefixtures("clock")
 async def test_a_partition_that_is_not_ready_gets_no_keys() -> None:
-    """While it starts again, it is as if it did not run (PAR-04)."""
+    """While it starts again, it counts as not running (PAR-04)."""
 
     async def slow(*, task_status: TaskStatus[None]) -> None:
         await asyncio.sleep(otpy.current().incarnation)
@@ -168,7 +168,7 @@ async def test_a_partition_that_is_not_ready_gets_no_keys() -> None:
 
 
 async def test_partitions_can_be_supervisors() -> None:
-    """The pool of a key is found, and children are started in it."""
+    """A key leads to its pool, and children can be started in that pool."""
     spec = PartitionSupervisor.spec("pools", DynamicSupervisor.spec("pool"), partitions=2)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as root:
         pool = PartitionSupervisor(root.child("pools")).route(1).supervisor
@@ -179,7 +179,7 @@ async def test_partitions_can_be_supervisors() -> None:
 
 
 async def test_resizing_through_all_sizes(root: Supervisor, shards: PartitionSupervisor) -> None:
-    """Surplus partitions stop but are known, and come back; the old size is told (PAR-06)."""
+    """Surplus partitions stop, stay known, come back; `resize` returns the old size (PAR-06)."""
     assert await shards.resize(3) == 3
     assert await shards.resize(1) == 3
     assert await root.count_children() == Counts(3, 1, 0, 3)
@@ -199,7 +199,7 @@ async def test_resizing_through_all_sizes(root: Supervisor, shards: PartitionSup
 
 
 async def test_no_key_leads_to_a_partition_that_stops(clock: MockClock) -> None:
-    """The routing changes first; resizes that meet wait for each other (PAR-06)."""
+    """The routing changes first, and a second resize waits for the first (PAR-06)."""
 
     async def slow() -> None:
         try:
@@ -219,7 +219,7 @@ async def test_no_key_leads_to_a_partition_that_stops(clock: MockClock) -> None:
 
 
 async def test_resizes_that_meet_never_lose_a_partition(clock: MockClock) -> None:
-    """The second begins when the first is over, however many stops that takes (PAR-06)."""
+    """The second starts when the first is over, however many stops that takes (PAR-06)."""
 
     async def slow() -> None:
         try:
@@ -239,7 +239,7 @@ async def test_resizes_that_meet_never_lose_a_partition(clock: MockClock) -> Non
 async def test_a_resize_that_was_cut_off_is_finished_by_the_next(
     clock: MockClock, root: Supervisor, shards: PartitionSupervisor
 ) -> None:
-    """Cancelled while it shrinks, it leaves a partition that nobody uses (PAR-06)."""
+    """A resize cancelled while shrinking leaves partitions that no key leads to (PAR-06)."""
     shrinking = asyncio.create_task(shards.resize(0))
     await asyncio.sleep(0)
     shrinking.cancel()
@@ -258,7 +258,7 @@ async def test_a_resize_that_was_cut_off_is_finished_by_the_next(
 
 
 async def test_a_partition_that_does_not_start_gets_no_keys() -> None:
-    """The routing is not widened, and another attempt is possible (PAR-06)."""
+    """The number of partitions stays as it was, and another attempt is possible (PAR-06)."""
     broken: list[bool] = []
 
     async def moody(*, task_status: TaskStatus[None]) -> None:
@@ -282,7 +282,7 @@ async def test_a_partition_that_does_not_start_gets_no_keys() -> None:
 async def test_what_has_ended_has_no_partitions(
     root: Supervisor, shards: PartitionSupervisor
 ) -> None:
-    """Neither a number nor a process (PAR-07)."""
+    """It has neither a number nor a process (PAR-07)."""
     await root.stop()
     with pytest.raises(NotRunning):
         shards.route(1)
@@ -293,7 +293,7 @@ async def test_what_has_ended_has_no_partitions(
 
 
 async def test_only_partitions_have_a_handle() -> None:
-    """Any other supervisor, or process, is refused."""
+    """Any other supervisor or process is refused."""
     tree = SupervisorSpec("app", [ChildSpec("x", forever), DynamicSupervisor.spec("pool")])
     async with otpy.start(tree) as root:
         for other in (root, root.child("x"), root.child("pool")):

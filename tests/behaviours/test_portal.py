@@ -1,4 +1,4 @@
-"""`root.portal()`: how threads wait for what a tree does."""
+"""`root.portal()`: how threads wait for the work of a tree."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ VARIABLE: ContextVar[str] = ContextVar("variable", default="nothing")
 
 @pytest.fixture(params=["asyncio", "debug", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Main:
-    """Run a coroutine function; `debug` is the loop that tells of calls by other threads."""
+    """Run a coroutine function; the `debug` loop detects calls from other threads."""
 
     def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         make = uvloop.new_event_loop if request.param == "uvloop" else None
@@ -59,7 +59,7 @@ def run(request: pytest.FixtureRequest) -> Main:
 
 
 async def threaded(do: Callable[[], T]) -> T:
-    """Return what `do` returns in a thread of its own, whose end the loop waits for."""
+    """Run `do` in a thread of its own; return its result after the thread has ended."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
@@ -88,7 +88,7 @@ async def threaded(do: Callable[[], T]) -> T:
 
 
 async def until(number: int, root: Supervisor) -> None:
-    """Wait until so many threads wait for the tree."""
+    """Wait until `number` threads wait for the tree."""
     while len(shell_of(root).tree.calls.waiting) < number:  # noqa: ASYNC110 - a thread cannot set an asyncio event
         await asyncio.sleep(0.001)
 
@@ -98,7 +98,7 @@ def tree(*children: ChildSpec) -> SupervisorSpec:
 
 
 def test_a_thread_uses_a_tree(run: Main) -> None:
-    """As a sync view does: calls, casts, starts a child, looks at the tree, stops a child."""
+    """Like a sync view, a thread calls, casts, starts, inspects and stops children."""
 
     async def main() -> None:
         pool = DynamicSupervisor.spec("pool")
@@ -128,7 +128,7 @@ def test_a_thread_uses_a_tree(run: Main) -> None:
 
 
 def test_what_a_call_raises_reaches_the_thread(run: Main) -> None:
-    """As it would reach who awaits it."""
+    """The thread gets the same error as a caller in the loop."""
 
     async def main() -> None:
         async with otpy.start(tree(ChildSpec("script", Script, ([],)))) as root:
@@ -154,7 +154,7 @@ def test_what_a_call_raises_reaches_the_thread(run: Main) -> None:
                     portal.start_child(root.child("script"), ChildSpec("x", forever))
                 with pytest.raises(TypeError, match="functools"):
                     untyped.call(forever, timeout=1)
-                with pytest.raises(SystemExit):  # is the caller's affair, and nobody else's
+                with pytest.raises(SystemExit):  # is the caller's own affair
                     portal.call(sys.exit, 3)
 
             await threaded(view)
@@ -164,7 +164,7 @@ def test_what_a_call_raises_reaches_the_thread(run: Main) -> None:
 
 
 def test_functions_are_called_in_the_loop(run: Main) -> None:
-    """Plain ones, coroutine functions, and what returns another awaitable; in their own context."""
+    """This holds for plain functions, coroutine functions and those that return a future."""
 
     async def main() -> None:
         here = threading.get_ident()
@@ -194,7 +194,7 @@ def test_functions_are_called_in_the_loop(run: Main) -> None:
 
 
 async def test_a_child_is_who_asks_in_its_own_thread() -> None:
-    """`otpy.current()` and the owner of a task go along."""
+    """`otpy.current()` and the owner of a task are the same in the thread."""
 
     async def child(*, task_status: Any) -> None:
         task_status.started(await asyncio.to_thread(use))
@@ -216,7 +216,7 @@ async def test_a_child_is_who_asks_in_its_own_thread() -> None:
 
 
 def test_a_task_that_a_thread_starts_can_be_cancelled(run: Main) -> None:
-    """By the future, also before it has begun; and who waits for it hears of that."""
+    """The future cancels it, even before it has begun, and a waiting thread learns of that."""
 
     async def main() -> None:
         begun, ended = threading.Event(), threading.Event()
@@ -250,7 +250,7 @@ def test_a_task_that_a_thread_starts_can_be_cancelled(run: Main) -> None:
 
             thread = threading.Thread(target=regret)
             thread.start()
-            thread.join()  # the loop stands meanwhile
+            thread.join()  # the loop is blocked meanwhile
             await asyncio.sleep(0.01)
             assert not begun.is_set()
             assert futures[0].cancelled()
@@ -260,7 +260,7 @@ def test_a_task_that_a_thread_starts_can_be_cancelled(run: Main) -> None:
 
 
 async def test_a_task_that_cancels_itself_is_cancelled_for_the_thread_too() -> None:
-    """As with anyio's portal."""
+    """The thread gets `CancelledError`, as with anyio's portal."""
 
     async def cancelled() -> None:
         raise asyncio.CancelledError
@@ -271,7 +271,7 @@ async def test_a_task_that_cancels_itself_is_cancelled_for_the_thread_too() -> N
 
 
 async def test_its_tasks_have_names() -> None:
-    """That of the function, unless another is given."""
+    """A task is named after its function, unless the caller gives another name."""
 
     async def name() -> str:
         task = asyncio.current_task()
@@ -285,7 +285,7 @@ async def test_its_tasks_have_names() -> None:
 
 
 async def test_the_loop_itself_is_refused() -> None:
-    """It would wait for itself; only a cast waits for nobody."""
+    """The loop would wait for itself; only a cast is possible, which does not wait."""
     async with otpy.start(tree()) as root:
         portal, counter = root.portal(), Counter.at("app/counter", root)
         assert repr(portal) == "<Portal 'app'>"
@@ -303,7 +303,7 @@ async def test_the_loop_itself_is_refused() -> None:
 
 
 def test_after_the_tree_has_ended_everything_is_refused_at_once(run: Main) -> None:
-    """While the loop runs on, and when it is closed."""
+    """This holds while the loop still runs, and after it is closed."""
     kept: list[Callable[[], None]] = []
 
     async def main() -> None:
@@ -332,7 +332,7 @@ def test_after_the_tree_has_ended_everything_is_refused_at_once(run: Main) -> No
 
 
 async def test_a_loop_that_is_closed_without_a_stop_refuses_too() -> None:
-    """A program that was left in another way; no thread of it may hang."""
+    """No thread hangs after a program that ended without stopping its tree."""
     loop = asyncio.new_event_loop()
     found: list[Portal] = []
 
@@ -350,12 +350,12 @@ async def test_a_loop_that_is_closed_without_a_stop_refuses_too() -> None:
     await asyncio.to_thread(program)
     with pytest.raises(NotRunning):
         await threaded(lambda: found[0].call(forever))
-    with pytest.raises(NotRunning):  # in the thread that the loop ran in
+    with pytest.raises(NotRunning):  # in the thread in which the loop ran
         await asyncio.to_thread(lambda: found[0].call(forever))
 
 
 def test_a_thread_may_stop_the_tree(run: Main) -> None:
-    """And hears that it was stopped, although nothing runs in it any more."""
+    """The thread is told that the tree has stopped, although nothing in the tree runs any more."""
 
     async def main() -> None:
         async with otpy.start(tree()) as root:
@@ -367,7 +367,7 @@ def test_a_thread_may_stop_the_tree(run: Main) -> None:
 
 
 def test_calls_that_wait_for_the_tree_end_with_it(run: Main) -> None:
-    """Each with what it would get in the loop."""
+    """Each call ends as it would in the loop."""
 
     async def main() -> None:
         slow = ChildSpec("slow", asyncio.sleep, (60,))
@@ -401,7 +401,7 @@ def test_calls_that_wait_for_the_tree_end_with_it(run: Main) -> None:
 def test_what_a_block_leaves_behind_is_cancelled(
     run: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No task outlives the block, and no thread waits for one that does."""
+    """No task outlives the block, except one that refuses to end, and no thread waits for that."""
     monkeypatch.setattr(portal_module, "KILL_GRACE", 0.01)
 
     async def main() -> None:
@@ -434,7 +434,7 @@ def test_what_a_block_leaves_behind_is_cancelled(
 def test_a_host_that_is_cancelled_lets_calls_end_too(
     run: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often: the cancellation goes on when no thread waits any more."""
+    """Even after several cancellations, the host ends only when no thread waits any more."""
     monkeypatch.setattr(portal_module, "KILL_GRACE", 0.05)
 
     async def main() -> None:
@@ -460,13 +460,13 @@ def test_a_host_that_is_cancelled_lets_calls_end_too(
 
 
 async def test_a_call_that_comes_with_the_end_of_the_tree_is_not_forgotten() -> None:
-    """It was on its way when the last turn of the loop was over."""
+    """The call was on its way when the last turn of the loop was over."""
     async with otpy.start(tree()) as root:
         portal, futures = root.portal(), list[Future[None]]()
         await root.stop()
         thread = threading.Thread(target=lambda: futures.append(call.future))
         call = portal_module.PortalCall(shell_of(root).tree.calls, root, lambda: None, "late")
-        # As a thread does that has not looked yet whether it has ended:
+        # Like a thread that has not yet looked whether the tree has ended:
         shell_of(root).tree.calls.waiting[call] = None
         thread.start()
         thread.join()
@@ -476,7 +476,7 @@ async def test_a_call_that_comes_with_the_end_of_the_tree_is_not_forgotten() -> 
 
 
 async def test_nothing_is_left_to_the_collector() -> None:
-    """Neither of a call, nor of one that failed."""
+    """This holds for a call that succeeds and for one that fails."""
     async with otpy.start(tree()) as root:
         portal, counter = root.portal(), Counter.at("app/counter", root)
 

@@ -44,19 +44,19 @@ ANN = Via("app/names", "ann")
 
 
 def tree(*children: ChildSpec | SupervisorSpec | Any, **options: Any) -> SupervisorSpec:
-    """A tree with a registry of names, and then these children."""
+    """Return a tree with a registry of names, followed by these children."""
     return SupervisorSpec("app", [Registry.spec("names"), *children], **options)
 
 
 @pytest.fixture
 async def root() -> AsyncGenerator[Supervisor]:
-    """A tree in which children can be started by hand."""
+    """Start a tree to which tests add children."""
     async with otpy.start(tree(intensity=50), hooks=()) as root:
         yield root
 
 
 def holder() -> tuple[str, int]:
-    """Return the path and the life of who is called ann, asked in a child."""
+    """Return the path and the life of the process called ann, as seen from a child."""
     process = ANN.whereis()
     return process.path, process.incarnation
 
@@ -104,7 +104,7 @@ KINDS: list[Any] = [plain, announcing, entered, Server, Machine]
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_child_of_any_kind_holds_its_name_before_its_code_runs(kind: Any) -> None:
-    """And before the next sibling is started, in each of its lives anew."""
+    """Each life holds it, and holds it before the next sibling starts."""
     SEEN.clear()
     spec = tree(ChildSpec("a", kind, register=ANN), ChildSpec("b", neighbour))
     async with otpy.start(spec, hooks=()) as root:
@@ -118,7 +118,7 @@ async def test_a_child_of_any_kind_holds_its_name_before_its_code_runs(kind: Any
 
 
 async def test_nobody_hears_that_a_child_is_ready_before_it_holds_its_name() -> None:
-    """Neither who gets the reports, nor who listens to the registry in another order."""
+    """The registry's listeners are told before the hooks that get the reports."""
     heard: list[str] = []
     names = Registry.spec("names", listeners=[lambda news: heard.append(type(news).__name__)])
 
@@ -132,7 +132,7 @@ async def test_nobody_hears_that_a_child_is_ready_before_it_holds_its_name() -> 
 
 
 async def test_a_registry_is_given_as_itself_too(root: Supervisor) -> None:
-    """As the registry of one life, or as a handle that follows it."""
+    """The spec may name the registry of one life, or a handle that follows the registry."""
     of, at = Registry.of(root.child("names")), Registry.at("app/names", root)
     await root.start_child(ChildSpec("a", forever, register=Via(of, "a")))
     await root.start_child(ChildSpec("b", forever, register=Via(at, ("b", 1))))
@@ -146,7 +146,7 @@ async def test_a_registry_is_given_as_itself_too(root: Supervisor) -> None:
 
 
 async def test_a_name_is_free_in_the_moment_in_which_its_child_ends(root: Supervisor) -> None:
-    """Whoever has seen the end may take the name."""
+    """As soon as the end is visible, another child may take the name."""
     once = ChildSpec("a", forever, register=ANN, restart=Restart.TEMPORARY)
     first = await root.start_child(once)
     assert first is not None
@@ -157,7 +157,7 @@ async def test_a_name_is_free_in_the_moment_in_which_its_child_ends(root: Superv
 
 
 async def test_a_child_that_fails_to_start_leaves_no_name(root: Supervisor) -> None:
-    """The next to ask for it gets it."""
+    """The next child that asks for the name gets it."""
 
     async def failing(*, task_status: Any) -> None:
         raise Boom("no")
@@ -182,7 +182,7 @@ async def test_children_come_back_with_their_registry() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_name_that_is_taken_fails_the_start(root: Supervisor, kind: Any) -> None:
-    """SUP-319, GEN-05: the error has the process that holds it; no code of the child is run."""
+    """SUP-319, GEN-05: the error names the holder, and no code of the child runs."""
     SEEN.clear()
     first = await root.start_child(ChildSpec("a", forever, register=ANN))
     with pytest.raises(StartFailed, match="app/names: 'ann' is taken") as caught:
@@ -194,7 +194,7 @@ async def test_a_name_that_is_taken_fails_the_start(root: Supervisor, kind: Any)
 
 
 async def test_a_tree_with_one_name_twice_does_not_start() -> None:
-    """SUP-306: what was started before is stopped."""
+    """SUP-306: the start of the tree fails with the error of the second child."""
     spec = tree(*(ChildSpec(name, forever, register=ANN) for name in "ab"))
     with pytest.raises(TreeStartFailed, match="app/b") as caught:
         async with otpy.start(spec, hooks=()):
@@ -203,7 +203,7 @@ async def test_a_tree_with_one_name_twice_does_not_start() -> None:
 
 
 async def test_a_restart_is_tried_again_until_the_name_is_free(clock: MockClock) -> None:
-    """SUP-612: a start that fails counts as a restart does, and is repeated."""
+    """SUP-612: a failed start is repeated as a restart is."""
     backoff = otpy.Backoff.sequence(1)
     spec = tree(ChildSpec("a", forever, register=ANN, backoff=backoff), intensity=50)
     async with otpy.start(spec, hooks=()) as root:
@@ -218,7 +218,7 @@ async def test_a_restart_is_tried_again_until_the_name_is_free(clock: MockClock)
 
 
 async def test_without_the_registry_the_start_fails(root: Supervisor) -> None:
-    """It says whether there is none at all, or it does not run just now."""
+    """The error says whether the registry does not exist or does not run."""
     gone = Via("app/nobody", "ann")
     with pytest.raises(StartFailed) as caught:
         await root.start_child(ChildSpec("a", forever, register=gone))
@@ -232,7 +232,7 @@ async def test_without_the_registry_the_start_fails(root: Supervisor) -> None:
 
 
 async def test_a_registry_that_is_still_starting_is_not_there() -> None:
-    """The registry stands before those that use it."""
+    """The registry must come before the children that use it."""
     late = SupervisorSpec("app", [ChildSpec("a", forever, register=ANN), Registry.spec("names")])
     with pytest.raises(TreeStartFailed) as caught:
         async with otpy.start(late, hooks=()):
@@ -241,14 +241,14 @@ async def test_a_registry_that_is_still_starting_is_not_there() -> None:
 
 
 async def test_a_path_that_leads_to_no_registry_fails_the_start(root: Supervisor) -> None:
-    """Before anything of the child runs."""
+    """The error comes before any code of the child runs."""
     await root.start_child(ChildSpec("other", forever))
     with pytest.raises(StartFailed, match="was not made by"):
         await root.start_child(ChildSpec("a", forever, register=Via("app/other", "ann")))
 
 
 async def test_a_registry_of_duplicate_keys_gives_no_names(root: Supervisor) -> None:
-    """REG-10: such a key names nobody."""
+    """REG-10: a key that several processes may hold is not a name."""
     await root.start_child(Registry.spec("topics", keys=Keys.DUPLICATE))
     with pytest.raises(StartFailed) as caught:
         await root.start_child(ChildSpec("a", forever, register=Via("app/topics", "ann")))
@@ -256,7 +256,7 @@ async def test_a_registry_of_duplicate_keys_gives_no_names(root: Supervisor) -> 
 
 
 async def test_below_a_dynamic_supervisor_it_is_the_same(reports: Recording) -> None:
-    """The name is held when `start_child` returns, by each life, and no other can have it."""
+    """Each life holds the name, from `start_child` on, and no other child can take it."""
     async with otpy.start(tree(DynamicSupervisor.spec("pool")), hooks=[reports]) as root:
         pool = root.child("pool").supervisor
         assert isinstance(pool, DynamicSupervisor)
@@ -279,13 +279,13 @@ WRONG: list[Any] = ["ann", 5, Via, Via(5, "ann"), Via("app/names", None), Via("a
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_no_name_is_refused_where_it_is_written(wrong: Any) -> None:
-    """It names the child, what it got and what it wants."""
+    """The error names the child, the value got and the value wanted."""
     with pytest.raises(InvalidSpec, match=r"ChildSpec 'a': register is .*, wanted Via"):
         ChildSpec("a", forever, register=wrong)
 
 
 async def test_the_key_of_a_partition_is_no_name() -> None:
-    """Nobody is registered in a partition supervisor."""
+    """A partition supervisor registers no process."""
     parts = PartitionSupervisor.spec("parts", ChildSpec("part", Counter), partitions=2)
     async with otpy.start(parts, hooks=()) as root:
         assert isinstance(root, Supervisor)
@@ -294,13 +294,13 @@ async def test_the_key_of_a_partition_is_no_name() -> None:
 
 
 def test_partitions_share_no_name() -> None:
-    """One process holds a name."""
+    """Only one process can hold a name."""
     with pytest.raises(InvalidSpec, match="register of the child"):
         PartitionSupervisor.spec("parts", ChildSpec("part", Counter, register=ANN))
 
 
 def test_a_drawing_shows_the_name() -> None:
-    """Beside the restart type."""
+    """The name stands beside the restart type."""
     spec = tree(ChildSpec("a", forever, register=ANN), ChildSpec("b", forever))
     assert spec.render().splitlines()[2:] == [
         "├─ a  permanent, registered as 'ann'",
@@ -309,7 +309,7 @@ def test_a_drawing_shows_the_name() -> None:
 
 
 def test_a_spec_with_a_name_is_a_value() -> None:
-    """It is compared, hashed, copied and pickled with it."""
+    """The name takes part in comparing, hashing and pickling the spec."""
     spec = ChildSpec("a", forever, register=ANN)
     again = pickle.loads(pickle.dumps(spec))  # noqa: S301 - our own
     assert again == spec
@@ -322,7 +322,7 @@ def test_a_spec_with_a_name_is_a_value() -> None:
 
 
 async def test_a_server_is_called_by_the_path_of_a_registry_and_a_key(root: Supervisor) -> None:
-    """Outside of a child the root is given, in a child it is its own."""
+    """Outside of a child the user gives the root; inside, it is the child's own."""
     await root.start_child(TaskSupervisor.spec("tasks"))
     await root.start_child(ChildSpec("a", Counter, (7,), register=ANN))
     assert await Counter.at(ANN, root).call(Get()) == 7

@@ -40,7 +40,7 @@ HEARD: list[Registered | Unregistered] = []
 
 @pytest.fixture
 async def root(reports: Recording) -> AsyncGenerator[Supervisor]:
-    """A tree with a registry of each kind."""
+    """Start a tree with a registry of each kind."""
     HEARD.clear()
     names = Registry.spec("names", listeners=[HEARD.append])
     topics = Registry.spec("topics", keys=Keys.DUPLICATE)
@@ -50,25 +50,25 @@ async def root(reports: Recording) -> AsyncGenerator[Supervisor]:
 
 @pytest.fixture
 async def names(root: Supervisor) -> Registry:
-    """A registry with unique keys."""
+    """Return a registry with unique keys."""
     return Registry.of(root.child("names"))
 
 
 @pytest.fixture
 async def topics(root: Supervisor) -> Registry:
-    """A registry with duplicate keys."""
+    """Return a registry with duplicate keys."""
     return Registry.of(root.child("topics"))
 
 
 @pytest.fixture
 async def ann(root: Supervisor) -> Actor:
-    """A process."""
+    """Start a process."""
     return await actor(root, "ann")
 
 
 @pytest.fixture
 async def bob(root: Supervisor) -> Actor:
-    """Another process."""
+    """Start another process."""
     return await actor(root, "bob")
 
 
@@ -90,7 +90,7 @@ async def test_the_caller_is_registered(names: Registry, ann: Actor) -> None:
 
 
 async def test_a_unique_key_is_held_once(names: Registry, ann: Actor, bob: Actor) -> None:
-    """Whoever comes second is told who holds it, be it himself (REG-02)."""
+    """A second caller is told which process holds it, even if that is the caller (REG-02)."""
     await ann.call(lambda: names.register("db"))
     for who in (ann, bob):
         with pytest.raises(AlreadyRegistered, match=r"app/names: 'db' is taken") as caught:
@@ -102,7 +102,7 @@ async def test_a_unique_key_is_held_once(names: Registry, ann: Actor, bob: Actor
 
 
 async def test_keys_are_compared_strictly(names: Registry, ann: Actor) -> None:
-    """Equal keys of different types are different keys, also inside of tuples (REG-05)."""
+    """Equal keys of different types are different keys, inside of tuples too (REG-05)."""
     keys: list[Any] = [1, 1.0, True, (1,), (1.0,), "1"]
     for key in keys:
         await ann.call(lambda key=key: names.register(key, key))  # type: ignore[misc]
@@ -114,7 +114,7 @@ async def test_keys_are_compared_strictly(names: Registry, ann: Actor) -> None:
 async def test_a_value_can_be_replaced_by_its_owner(
     names: Registry, topics: Registry, ann: Actor, bob: Actor
 ) -> None:
-    """Nobody else can, nor can anybody where keys are not unique (REG-08)."""
+    """No other process can do so, and with duplicate keys not even the owner (REG-08)."""
     await ann.call(lambda: names.register("n", 1))
     assert await ann.call(lambda: names.update_value("n", lambda n: n + 1)) == (2, 1)
     assert names.lookup("n")[0].value == 2
@@ -129,7 +129,7 @@ async def test_a_value_can_be_replaced_by_its_owner(
 async def test_a_name_outlives_the_process(
     clock: MockClock, root: Supervisor, names: Registry
 ) -> None:
-    """`Via` leads to whoever holds the key at the moment of use (REG-10)."""
+    """`Via` leads to the process that holds the key at the moment of use (REG-10)."""
 
     async def service() -> None:
         names.register("service")
@@ -150,14 +150,14 @@ async def test_a_name_outlives_the_process(
 
 
 async def test_a_name_needs_unique_keys(topics: Registry, ann: Actor) -> None:
-    """Where several may hold a key, it names nobody (REG-10)."""
+    """A key that several processes may hold is not a name (REG-10)."""
     await ann.call(lambda: topics.register("t"))
     with pytest.raises(KeysNotUnique, match="app/topics"):
         Via(topics, "t").whereis()
 
 
 async def test_a_taken_name_can_refuse_a_start(root: Supervisor, names: Registry) -> None:
-    """REG-10, SUP-319: registering before it is ready, a child insists on being the only one."""
+    """REG-10, SUP-319: a child that registers before it is ready can be the only one."""
 
     async def only(*, task_status: Any) -> None:
         names.register("only")
@@ -175,7 +175,7 @@ async def test_a_taken_name_can_refuse_a_start(root: Supervisor, names: Registry
 
 
 async def test_a_duplicate_key_is_held_by_many(topics: Registry, ann: Actor, bob: Actor) -> None:
-    """Also several times by one process, and each is an entry, in order (REG-04, REG-05)."""
+    """One process may hold it several times; each entry counts, in order (REG-04, REG-05)."""
     for who, value in ((ann, 1), (bob, 2), (ann, 3)):
         await who.call(lambda v=value: topics.register("t", v))  # type: ignore[misc]
     assert [(e.process, e.value) for e in topics.lookup("t")] == [
@@ -191,7 +191,7 @@ async def test_a_duplicate_key_is_held_by_many(topics: Registry, ann: Actor, bob
 async def test_unregister_takes_only_the_callers_entries(
     topics: Registry, ann: Actor, bob: Actor
 ) -> None:
-    """All of them for that key; a key of others, or of nobody, is no error (REG-06)."""
+    """It takes all of them for that key; an unknown key is not an error (REG-06)."""
     for who in (ann, ann, bob):
         await who.call(lambda: topics.register("t"))
     await ann.call(lambda: topics.register("u"))
@@ -204,7 +204,7 @@ async def test_unregister_takes_only_the_callers_entries(
 
 
 async def test_entries_are_filtered_by_a_function(topics: Registry, ann: Actor) -> None:
-    """`match` in one key, `select` in all, `unregister` among the caller's own (REG-15)."""
+    """`match` filters one key, `select` all keys, `unregister` the caller's own (REG-15)."""
     for key, value in (("t", 1), ("t", 2), ("u", 3)):
         await ann.call(lambda k=key, v=value: topics.register(k, v))  # type: ignore[misc]
 
@@ -218,7 +218,7 @@ async def test_entries_are_filtered_by_a_function(topics: Registry, ann: Actor) 
 
 
 async def test_dispatch_calls_with_all_entries(topics: Registry, ann: Actor) -> None:
-    """Once, in the caller, unless there are none; errors reach the caller (REG-09)."""
+    """The function runs once, unless there are no entries; errors reach the caller (REG-09)."""
     calls: list[list[Entry]] = []
     topics.dispatch("t", calls.append)
     assert calls == []
@@ -236,13 +236,13 @@ async def test_dispatch_calls_with_all_entries(topics: Registry, ann: Actor) -> 
 async def test_what_a_process_holds_ends_with_it(
     names: Registry, topics: Registry, ann: Actor, bob: Actor
 ) -> None:
-    """In the moment it ends, for whoever looks; the others' entries stay (REG-03, REG-07)."""
+    """Its entries are gone the moment it ends; entries of other processes stay (REG-03, REG-07)."""
     seen: list[object] = []
 
     def look(_: Process, __: otpy.ExitReason) -> None:
         seen.extend([names.lookup("db"), names.count(), names.keys(ann.process), topics.select()])
 
-    ann.process.on_exit(look)  # called before the registries are
+    ann.process.on_exit(look)  # called before the callbacks of the registries
     await ann.call(lambda: names.register("db"))
     await ann.call(lambda: topics.register("t"))
     await bob.call(lambda: topics.register("t"))
@@ -255,7 +255,7 @@ async def test_what_a_process_holds_ends_with_it(
 
 
 async def test_a_key_of_a_dead_process_blocks_nobody(names: Registry, bob: Actor) -> None:
-    """Not even in the middle of its end, before the registry hears of it (REG-03)."""
+    """This holds even in the middle of that end, before the registry is told (REG-03)."""
     root = bob.process.parent
     assert isinstance(root, Supervisor)
     eve = await actor(root, "eve")
@@ -280,7 +280,7 @@ async def test_a_key_of_a_dead_process_blocks_nobody(names: Registry, bob: Actor
 async def test_a_process_that_was_given_up_holds_nothing(
     clock: MockClock, root: Supervisor, names: Registry, release: asyncio.Event
 ) -> None:
-    """Nor can it register again, though its task still runs (REG-03)."""
+    """It cannot register again either, although its task still runs (REG-03)."""
     late: list[BaseException] = []
 
     async def refuses() -> None:
@@ -305,7 +305,7 @@ async def test_a_process_that_was_given_up_holds_nothing(
 async def test_nothing_is_kept_of_a_process_with_its_last_key(
     clock: MockClock, names: Registry, ann: Actor
 ) -> None:
-    """It is bound to the registry only while it holds something (REG-13)."""
+    """A process is bound to the registry only while it holds a key (REG-13)."""
     for _ in range(3):
         await ann.call(lambda: names.register("db"))
         await ann.call(lambda: names.unregister("db"))
@@ -326,7 +326,7 @@ async def test_nothing_is_kept_of_a_process_with_its_last_key(
 async def test_processes_end_with_their_registry(
     root: Supervisor, names: Registry, ann: Actor, bob: Actor, reason: otpy.ExitReason
 ) -> None:
-    """Those who hold keys end with its reason, the others go on; it comes back empty (REG-13)."""
+    """Those that hold keys end with its reason, others go on; it comes back empty (REG-13)."""
     await ann.call(lambda: names.register("db"))
     process = root.child("names")
     own_exit(process, reason)
@@ -346,7 +346,7 @@ async def test_processes_end_with_their_registry(
 async def test_what_a_registry_has_forgotten_ends_later_and_disturbs_nobody(
     clock: MockClock, names: Registry, reports: Recording, root: Supervisor
 ) -> None:
-    """REG-13: a registrant that needs time to end is not known to it any more."""
+    """REG-13: the next life of the registry does not know a registrant that is slow to end."""
 
     async def slow() -> None:
         names.register("slow")
@@ -370,7 +370,7 @@ async def test_what_a_registry_has_forgotten_ends_later_and_disturbs_nobody(
 
 
 async def test_meta_belongs_to_no_process(names: Registry, ann: Actor) -> None:
-    """It stays when whoever stored it ends (REG-11)."""
+    """It stays when the process that stored it ends (REG-11)."""
     await ann.call(lambda: names.put_meta("limit", 5))
     await ann.end()
     assert names.meta("limit") == 5
@@ -381,7 +381,7 @@ async def test_meta_belongs_to_no_process(names: Registry, ann: Actor) -> None:
 
 
 async def test_listeners_hear_of_what_processes_do(names: Registry, ann: Actor) -> None:
-    """Of registering and unregistering, in order, but not of a process's end (REG-12)."""
+    """They are told of registering and unregistering, in order, but not of ends (REG-12)."""
     await ann.call(lambda: names.register("a", 1))
     await ann.call(lambda: names.unregister("a"))
     await ann.call(lambda: names.unregister("a"))
@@ -396,7 +396,7 @@ async def test_listeners_hear_of_what_processes_do(names: Registry, ann: Actor) 
 
 
 async def test_a_listener_that_raises_is_dropped(reports: Recording) -> None:
-    """It is reported, disturbs nobody, and is not called again (REG-12)."""
+    """The error is reported, and the listener is not called again; others go on (REG-12)."""
     heard: list[object] = []
 
     def broken(_: object) -> None:
@@ -413,7 +413,7 @@ async def test_a_listener_that_raises_is_dropped(reports: Recording) -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_a_lock_lets_one_in_at_a_time(names: Registry, root: Supervisor) -> None:
-    """One for each key, in order of arrival, and not held up by who left or gave up (REG-15)."""
+    """Each key has its own, in order of arrival; killed waiters or holders free it (REG-15)."""
     steps: list[str] = []
     actors = [await actor(root, name) for name in "abcd"]
 
@@ -446,7 +446,7 @@ async def test_a_lock_lets_one_in_at_a_time(names: Registry, root: Supervisor) -
 
 
 async def test_a_bad_registry_is_refused(root: Supervisor) -> None:
-    """Where its spec is written, or where it is looked for (REG-01, REG-16)."""
+    """The error comes where the spec is written, or from the look-up (REG-01, REG-16)."""
     with pytest.raises(InvalidSpec, match="Registry 'n': keys"):
         Registry.spec("n", keys="unique")  # type: ignore[arg-type]
     with pytest.raises(InvalidSpec, match="Registry 'n': listener"):

@@ -1,4 +1,4 @@
-"""A registry against a list, in every order that Hypothesis can think of."""
+"""A registry compared with a list, in every order that Hypothesis can generate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def same(one: object, other: object) -> bool:
 
 
 class Histories(RuleBasedStateMachine):
-    """Three processes come and go, register and unregister; a list says who should hold what."""
+    """Three processes come and go, register and unregister; a list says which one holds what."""
 
     kind: Keys
 
@@ -107,7 +107,7 @@ class Histories(RuleBasedStateMachine):
                 await who.process.wait()
             else:
                 who.process.kill()
-            while who.process.alive:  # it holds its keys until it is dead, not a turn less or more
+            while who.process.alive:  # a process holds its keys exactly until it is dead
                 assert len(self.registry.select()) == len(self.model)
                 await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Requests that say what their reply is: to the server they are like any other."""
+"""Requests that name the type of their reply; a server treats them like any other."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Cache(GenServer[Get | Count | str, bytes | int | None, dict[str, bytes]]):
 
 
 def test_a_handle_is_typed_with_its_state_or_without() -> None:
-    """The state has a default, which Python itself knows since 3.13."""
+    """The type of the state has a default."""
     assert ServerRef[Get, bytes] == ServerRef[Get, bytes, Any]
 
 
 async def test_a_request_reaches_the_server_as_it_is() -> None:
-    """The base has no fields and does nothing; a request may be an attrs class."""
+    """The base class has no fields and does nothing; a request may be an attrs class."""
     spec = ChildSpec("cache", Cache, ({"a": b"x"},))
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as root:
         cache = Cache.at("app/cache", root)

@@ -1,4 +1,4 @@
-"""What callbacks return, as values."""
+"""Results of callbacks, as values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_REPLY: Any = NoReply("state", timeout=2)
 
 
 def test_they_are_equal_and_hashed_by_what_they_hold() -> None:
-    """A copy is the same."""
+    """A copy equals its original."""
     for result in (REPLY, NO_REPLY):
         same = copy.copy(result)
         assert same == result
@@ -24,14 +24,14 @@ def test_they_are_equal_and_hashed_by_what_they_hold() -> None:
 
 
 def test_they_show_how_they_were_made() -> None:
-    """By the names of the arguments."""
+    """The repr names the arguments."""
     assert repr(NO_REPLY) == "NoReply(state='state', continue_with=None, timeout=2)"
     shown = "Reply(value='value', state='state', continue_with='next', timeout=1.5)"
     assert repr(REPLY) == shown
 
 
 def test_they_are_taken_apart_by_match() -> None:
-    """By position and by name."""
+    """A pattern can match by position and by name."""
     taken: list[Any] = []
     for result in (REPLY, NO_REPLY):
         match result:
@@ -47,6 +47,6 @@ def test_they_are_taken_apart_by_match() -> None:
 @pytest.mark.parametrize("result", [REPLY, NO_REPLY])
 @pytest.mark.parametrize("name", ["value", "state", "continue_with", "timeout", "other"])
 def test_nothing_can_be_set(result: Any, name: str) -> None:
-    """One that is returned for many messages stays what it is."""
+    """A result that is returned for many messages stays as it is."""
     with pytest.raises(AttributeError):
         setattr(result, name, None)

@@ -1,4 +1,4 @@
-"""What a server sends to itself when time has passed."""
+"""Messages that a server sends to itself after some time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from otpy.testing import MockClock
 
 
 class Clockwork(GenServer[Callable[["Clockwork"], Any], Any, list[Any]]):
-    """A server that does what it is told, and keeps what it hears with the time."""
+    """A server that calls its requests, and keeps each message with its time."""
 
     def init(self) -> list[Any]:
         return []
@@ -34,12 +34,12 @@ class Clockwork(GenServer[Callable[["Clockwork"], Any], Any, list[Any]]):
 
 
 def tree() -> Any:
-    """A tree with this server."""
+    """Start a tree with this server."""
     return otpy.start(SupervisorSpec("app", [ChildSpec("it", Clockwork)]), hooks=())
 
 
 async def test_messages_come_when_their_time_is_over(mock_clock: MockClock) -> None:
-    """`send_after` sends once, `send_interval` again and again; both until they are cancelled."""
+    """`send_after` sends once, `send_interval` repeatedly; both until the server cancels them."""
     async with tree() as root:
         it = Clockwork.at("app/it", root)
         began = asyncio.get_running_loop().time()
@@ -56,7 +56,7 @@ async def test_messages_come_when_their_time_is_over(mock_clock: MockClock) -> N
 
 
 async def test_timers_are_gone_with_their_life(mock_clock: MockClock) -> None:
-    """The next life of a server hears of none of them."""
+    """The next life of a server gets no message from an earlier timer."""
 
     def crash(me: Any) -> None:
         raise ZeroDivisionError
@@ -71,7 +71,7 @@ async def test_timers_are_gone_with_their_life(mock_clock: MockClock) -> None:
 
 
 async def test_a_server_has_a_handle_to_itself() -> None:
-    """Others talk by `ref()` to the one life that gave it."""
+    """`ref()` leads to the life that returned it."""
     async with tree() as root:
         it = Clockwork.at("app/it", root)
         own = await it.call(lambda me: me.ref())
@@ -82,7 +82,7 @@ async def test_a_server_has_a_handle_to_itself() -> None:
 
 @pytest.mark.parametrize("delay", [-1, None, "1", float("inf"), float("nan")])
 async def test_a_delay_is_a_number_of_seconds(delay: Any) -> None:
-    """Whatever else is a `ValueError`, and 0 seconds are no interval."""
+    """Any other value is a `ValueError`; an interval of 0 seconds is one too."""
 
     def attempt(me: Any) -> int:
         with pytest.raises(ValueError):

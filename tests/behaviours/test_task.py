@@ -35,14 +35,14 @@ from tests.runtime.children import Boom, crash, forever, own_exit, stubborn
 
 @pytest.fixture
 async def root() -> AsyncGenerator[Supervisor]:
-    """A tree with a task supervisor and nothing else."""
+    """Start a tree with a task supervisor and nothing else."""
     async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("tasks")])) as root:
         yield root
 
 
 @pytest.fixture
 async def tasks(root: Supervisor) -> TaskSupervisor:
-    """The task supervisor of the tree."""
+    """Return the task supervisor of the tree."""
     return TaskSupervisor(root.child("tasks"))
 
 
@@ -75,7 +75,7 @@ async def leave() -> None:
 
 
 async def test_a_task_returns_its_result(tasks: TaskSupervisor, clock: MockClock) -> None:
-    """The owner awaits the value, and nothing is kept of the task afterwards (TSK-06)."""
+    """The owner awaits the value, and the supervisor forgets the task afterwards (TSK-06)."""
     task = await tasks.spawn_linked(double, 21, 3.0)
     assert task.process.path == "app/tasks/double"
     assert await tasks.children() == [task.process]
@@ -87,7 +87,7 @@ async def test_a_task_returns_its_result(tasks: TaskSupervisor, clock: MockClock
 
 
 async def test_tasks_are_temporary_children_of_a_dynamic_supervisor(tasks: TaskSupervisor) -> None:
-    """They have restart type temporary and 5 seconds to end, unless told otherwise (TSK-01)."""
+    """By default a task is temporary and has 5 seconds to end (TSK-01)."""
     spec = (await tasks.spawn_linked(forever)).process.spec
     assert (spec.restart, spec.shutdown) == (Restart.TEMPORARY, 5.0)
     custom = await tasks.spawn(forever, shutdown=BRUTAL_KILL)
@@ -101,7 +101,7 @@ async def test_tasks_are_temporary_children_of_a_dynamic_supervisor(tasks: TaskS
 
 
 async def test_a_task_supervisor_may_be_the_root() -> None:
-    """The handle is made from a supervisor as well as from its process, and from no other."""
+    """A supervisor can stand for its process; any other process or supervisor is refused."""
     async with otpy.start(TaskSupervisor.spec("tasks")) as root:
         task = await TaskSupervisor(root).spawn_linked(double, 4)
         assert await task == 8
@@ -115,7 +115,7 @@ async def test_a_task_supervisor_may_be_the_root() -> None:
 
 
 async def test_awaiting_a_failed_task_fails(tasks: TaskSupervisor) -> None:
-    """Outside of processes the failure is raised, with its cause and its path (TSK-07, TSK-09)."""
+    """Outside of processes it raises an error with the cause and the path (TSK-07, TSK-09)."""
     task = await tasks.spawn_linked(crash)
     with pytest.raises(TaskFailed, match=r"app/tasks/crash: .*crashed: Boom") as caught:
         await task
@@ -131,7 +131,7 @@ async def test_awaiting_a_failed_task_fails(tasks: TaskSupervisor) -> None:
 async def test_an_uncaught_failure_ends_the_caller_with_the_same_reason(
     root: Supervisor, tasks: TaskSupervisor
 ) -> None:
-    """A process that awaits a task that it is not linked to still ends with it (TSK-07)."""
+    """A process that awaits an unlinked task still ends when that task fails (TSK-07)."""
 
     async def waits() -> None:
         await (await tasks.spawn(crash))
@@ -144,7 +144,7 @@ async def test_an_uncaught_failure_ends_the_caller_with_the_same_reason(
 
 
 async def test_a_timeout_does_not_stop_the_task(tasks: TaskSupervisor, clock: MockClock) -> None:
-    """The caller waits for five seconds, or as told, and may wait again (TSK-07)."""
+    """The caller waits for 5 seconds by default, and may wait again (TSK-07)."""
     task = await tasks.spawn(double, 1, 20.0)
     with pytest.raises(TaskTimeout, match=r"timeout=5\.0 s"):
         await task
@@ -159,7 +159,7 @@ async def test_a_timeout_does_not_stop_the_task(tasks: TaskSupervisor, clock: Mo
 async def test_a_result_is_preferred_to_a_timeout_in_the_same_turn(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
-    """The end, then the timer, both before the waiter runs: the result counts."""
+    """The task ends, then the timer fires, both before the waiter runs: the result counts."""
     task = await tasks.spawn(forever)
     life = live_of(task.process).task
     assert life is not None
@@ -174,7 +174,7 @@ async def test_a_result_is_preferred_to_a_timeout_in_the_same_turn(
 async def test_a_cancelled_wait_leaves_the_task_alone(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
-    """Who waits can be cancelled without the task noticing."""
+    """The cancellation of a waiter does not reach the task."""
     task = await tasks.spawn_linked(double, 1, 3.0)
     waiting = asyncio.create_task(task.result())
     await clock.advance(0)
@@ -188,7 +188,7 @@ async def test_a_cancelled_wait_leaves_the_task_alone(
 
 
 async def test_only_the_owner_may_await(root: Supervisor, tasks: TaskSupervisor) -> None:
-    """Any other process, or code outside of processes, is refused (TSK-07)."""
+    """Any other process is refused, and so is code outside of processes (TSK-07)."""
     ann, bob = await actor(root, "ann"), await actor(root, "bob")
     task: Task[int] = await ann.ask(lambda: tasks.spawn_linked(double, 3))
     assert task.owner is ann.process
@@ -204,7 +204,7 @@ async def test_only_the_owner_may_await(root: Supervisor, tasks: TaskSupervisor)
 
 
 async def test_a_crash_ends_the_owner_too(root: Supervisor, tasks: TaskSupervisor) -> None:
-    """The owner's process ends with the same reason, though it does not wait (TSK-03)."""
+    """The owner ends with the same reason, even while it does not await the task (TSK-03)."""
     ann = await actor(root)
     _ = await ann.ask(lambda: tasks.spawn_linked(crash))
     reason = await ann.process.wait()
@@ -213,7 +213,7 @@ async def test_a_crash_ends_the_owner_too(root: Supervisor, tasks: TaskSuperviso
 
 
 async def test_the_owner_is_ended_while_it_waits(root: Supervisor, tasks: TaskSupervisor) -> None:
-    """A wait for a linked task that crashes is cut off, and cannot be caught by `except`."""
+    """A crash of a linked task ends the wait, and the owner cannot catch it with `except`."""
     ann = await actor(root)
 
     async def both() -> None:
@@ -232,7 +232,7 @@ async def test_the_owner_is_ended_while_it_waits(root: Supervisor, tasks: TaskSu
 async def test_the_owners_end_ends_a_linked_task(
     root: Supervisor, tasks: TaskSupervisor, reason: otpy.ExitReason, ends: bool
 ) -> None:
-    """Any end but a normal one is passed on with its reason (TSK-03)."""
+    """A linked task ends with the owner's reason, unless the owner ended normally (TSK-03)."""
     ann = await actor(root)
     task = await ann.ask(lambda: tasks.spawn_linked(double, 3, 9.0))
     own_exit(ann.process, reason)
@@ -244,7 +244,7 @@ async def test_the_owners_end_ends_a_linked_task(
 async def test_an_unlinked_task_and_its_owner_die_apart(
     root: Supervisor, tasks: TaskSupervisor
 ) -> None:
-    """The task survives its owner, and the owner the task's crash (TSK-04)."""
+    """The task survives the end of its owner, and the owner a crash of the task (TSK-04)."""
     ann = await actor(root)
     task = await ann.ask(lambda: tasks.spawn(double, 3, 9.0))
     failed = await ann.ask(lambda: tasks.spawn(crash))
@@ -259,7 +259,7 @@ async def test_an_unlinked_task_and_its_owner_die_apart(
 async def test_a_task_that_was_given_up_counts_as_killed(
     clock: MockClock, root: Supervisor, tasks: TaskSupervisor, release: asyncio.Event
 ) -> None:
-    """Who ends because of it has not been given up itself."""
+    """A process that ends because of an abandoned task is not itself abandoned."""
     ann = await actor(root)
     task = await ann.ask(lambda: tasks.spawn_linked(stubborn, release))
     await clock.advance(0)
@@ -271,7 +271,7 @@ async def test_a_task_that_was_given_up_counts_as_killed(
 async def test_a_dead_owner_passes_on_its_end_at_once(
     clock: MockClock, root: Supervisor, tasks: TaskSupervisor, release: asyncio.Event
 ) -> None:
-    """A process that was given up, and still starts a task, has it ended with it."""
+    """An abandoned process can still start a linked task, which ends at once."""
     started: list[Task[None]] = []
 
     async def outlives() -> None:
@@ -289,7 +289,7 @@ async def test_a_dead_owner_passes_on_its_end_at_once(
 
 
 async def test_a_task_knows_who_asked_for_it(root: Supervisor, tasks: TaskSupervisor) -> None:
-    """Callers are told newest first, through tasks of tasks (TSK-12)."""
+    """The callers are listed newest first, through tasks of tasks (TSK-12)."""
 
     async def inner() -> tuple[Process, ...]:
         return otpy.tasks.callers()
@@ -306,7 +306,7 @@ async def test_a_task_knows_who_asked_for_it(root: Supervisor, tasks: TaskSuperv
 
 
 async def test_tasks_that_start_their_successors_share_their_callers(tasks: TaskSupervisor) -> None:
-    """A chain of tasks takes memory for each of them once, however long it is (TSK-12)."""
+    """In a chain of tasks, the memory for each task does not grow with the length (TSK-12)."""
     last: asyncio.Future[int]
 
     async def step(left: int) -> None:
@@ -337,7 +337,7 @@ async def test_tasks_that_start_their_successors_share_their_callers(tasks: Task
 async def test_shutdown_ends_a_task_and_spares_the_caller(
     clock: MockClock, root: Supervisor, tasks: TaskSupervisor
 ) -> None:
-    """The task is unlinked first, and None says that it ended because of this (TSK-07)."""
+    """The task is unlinked first, and None says that the shutdown ended it (TSK-07)."""
     ann = await actor(root)
     for timeout in (5.0, INFINITY, BRUTAL_KILL):
         task = await ann.ask(lambda: tasks.spawn_linked(forever))
@@ -350,7 +350,7 @@ async def test_shutdown_ends_a_task_and_spares_the_caller(
 async def test_shutdown_returns_a_result_that_arrived(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
-    """The value counts, before the request or because of it; another end is told (TSK-07)."""
+    """A result counts, from before the shutdown or because of it; so does a failure (TSK-07)."""
     done = await tasks.spawn_linked(double, 2)
     await done.process.wait()
     assert await done.shutdown() == Ok(4)
@@ -363,7 +363,7 @@ async def test_shutdown_returns_a_result_that_arrived(
 
 
 async def test_shutdown_kills_who_takes_too_long(tasks: TaskSupervisor, clock: MockClock) -> None:
-    """It is asked, and killed when the time is over; then its end is told (TSK-07)."""
+    """The task is killed when its time is over, and the caller gets `Exited` (TSK-07)."""
     task = await tasks.spawn_linked(slow_to_end, 4.0)
     await clock.advance(0)
     assert await task.shutdown(2.0) == Exited(Killed())
@@ -384,7 +384,7 @@ async def test_shutdown_kills_who_takes_too_long(tasks: TaskSupervisor, clock: M
 async def test_start_child_is_linked_to_the_supervisor_only(
     root: Supervisor, tasks: TaskSupervisor
 ) -> None:
-    """Its crash disturbs nobody, nor does its caller's end disturb it (TSK-02)."""
+    """Its crash does not end its caller, and its caller's end does not end it (TSK-02)."""
     ann = await actor(root)
     failed = await ann.ask(lambda: tasks.start_child(crash))
     process = await ann.ask(lambda: tasks.start_child(double, 2, 9.0))
@@ -395,7 +395,7 @@ async def test_start_child_is_linked_to_the_supervisor_only(
 
 
 async def test_a_permanent_task_runs_again_after_each_end(clock: MockClock) -> None:
-    """Even after it returned, until the intensity is exceeded (TSK-02)."""
+    """It runs again even after a return, until the intensity is exceeded (TSK-02)."""
     runs: list[int] = []
 
     async def run() -> None:
@@ -410,7 +410,7 @@ async def test_a_permanent_task_runs_again_after_each_end(clock: MockClock) -> N
 
 
 async def test_a_full_supervisor_refuses_in_the_caller() -> None:
-    """All ways to start a task raise MaxChildren, and leave the caller alone (TSK-08, DYN-07)."""
+    """All ways to start a task raise MaxChildren in the caller (TSK-08, DYN-07)."""
     async with otpy.start(TaskSupervisor.spec("tasks", max_children=1)) as root:
         tasks = TaskSupervisor(root)
         _ = await tasks.spawn_linked(forever)
@@ -423,7 +423,7 @@ async def test_a_full_supervisor_refuses_in_the_caller() -> None:
 
 
 async def test_a_task_is_named_like_any_child(tasks: TaskSupervisor) -> None:
-    """A function whose name cannot stand in a path is refused, also at run time."""
+    """A function whose name cannot stand in a path is refused, even at run time."""
 
     async def work() -> None: ...
 
@@ -434,7 +434,7 @@ async def test_a_task_is_named_like_any_child(tasks: TaskSupervisor) -> None:
 
 
 async def test_a_coroutine_instead_of_its_function_is_refused(tasks: TaskSupervisor) -> None:
-    """A task may be started again, and so takes the function; told where the mistake is."""
+    """A task takes a function, because it may start again; the error names the supervisor."""
     made: Any = double(1)
     for attempt in (tasks.spawn_linked, tasks.spawn, tasks.start_child):
         with pytest.raises(InvalidSpec, match=r"TaskSupervisor 'app/tasks': fn is <coroutine .*"):
@@ -447,7 +447,7 @@ async def test_a_coroutine_instead_of_its_function_is_refused(tasks: TaskSupervi
 
 
 async def test_children_lists_only_those_that_run(clock: MockClock) -> None:
-    """A task that waits for its restart is not among them (TSK-10)."""
+    """A task that waits for its restart is not listed (TSK-10)."""
     async with otpy.start(TaskSupervisor.spec("tasks"), hooks=()) as root:
         tasks = TaskSupervisor(root)
         await root.start_child(

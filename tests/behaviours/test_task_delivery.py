@@ -1,4 +1,4 @@
-"""Tasks of a server whose results and ends come to it as messages."""
+"""Tasks that deliver their results and ends to their server as messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def after(seconds: float, value: str = "done") -> str:
 
 
 class Boss(GenServer[Any, Any, None]):
-    """Starts tasks, and writes down with which life it heard what."""
+    """A server that starts tasks, and records each message with its own life."""
 
     def init(self, *, traps: bool = False) -> None:
         if traps:
@@ -75,7 +75,7 @@ def messages() -> list[Any]:
 
 
 async def test_a_result_and_then_the_end_are_messages(clock: MockClock) -> None:
-    """TSK-06: the server serves others meanwhile."""
+    """TSK-06: the server is free to serve meanwhile."""
     async with boss() as (_, ref):
         slow = await ref.call(("spawn", 2, "slow"))
         quick = await ref.call(("spawn", 1, "quick"))
@@ -89,7 +89,7 @@ async def test_a_result_and_then_the_end_are_messages(clock: MockClock) -> None:
 
 
 async def test_of_a_task_without_a_result_only_the_end_comes(clock: MockClock) -> None:
-    """TSK-04: with the reason, and nothing of it reaches the server otherwise."""
+    """TSK-04: the message has the reason, and the server itself goes on."""
     async with boss() as (root, ref):
         crashed = await ref.call(("spawn", 1, "boom"))
         killed = await ref.call(("spawn", 9))
@@ -106,7 +106,7 @@ async def test_of_a_task_without_a_result_only_the_end_comes(clock: MockClock) -
 
 
 async def test_a_task_that_has_nothing_to_wait_for_is_heard_of_too(clock: MockClock) -> None:
-    """It may have ended before the server has its handle."""
+    """The task may have ended before the server has the handle."""
 
     class Hasty(Boss):
         async def handle_call(self, request: Any, caller: Any, state: None) -> Reply[Any, None]:
@@ -123,7 +123,7 @@ async def test_a_task_that_has_nothing_to_wait_for_is_heard_of_too(clock: MockCl
 
 
 async def test_the_next_life_hears_nothing_of_the_tasks_of_the_last(clock: MockClock) -> None:
-    """Neither of those that end later, nor of those that ended while it was started."""
+    """It gets no messages of tasks that an earlier life started."""
     async with boss() as (root, ref):
         await ref.call(("spawn", 1))
         await ref.call(("spawn", 1, "boom"))
@@ -135,7 +135,7 @@ async def test_the_next_life_hears_nothing_of_the_tasks_of_the_last(clock: MockC
 
 
 async def test_a_linked_task_that_crashes_ends_the_server_all_the_same(clock: MockClock) -> None:
-    """TSK-03: messages take the place of waiting, and not of the link."""
+    """TSK-03: messages replace awaiting the task, but not the link."""
     async with boss() as (root, ref):
         first = root.child("boss")
         await ref.call(("linked", 1, "fine"))
@@ -146,7 +146,7 @@ async def test_a_linked_task_that_crashes_ends_the_server_all_the_same(clock: Mo
 
 
 async def test_who_traps_exits_gets_the_signal_of_a_linked_task_besides(clock: MockClock) -> None:
-    """SIG-05: the result, the notice of the end, and then the signal."""
+    """SIG-05: the server gets the result, the notice of the end, and then the signal."""
     async with boss(traps=True) as (_, ref):
         task = await ref.call(("linked", 1))
         await clock.advance(2)
@@ -155,7 +155,7 @@ async def test_who_traps_exits_gets_the_signal_of_a_linked_task_besides(clock: M
 
 
 async def test_a_state_machine_gets_them_as_events(clock: MockClock) -> None:
-    """As every message that is sent to it."""
+    """They arrive like every message that is sent to the machine."""
 
     class Machine(GenStateMachine[Any, Any, str, None]):
         def init(self) -> Next[str, None]:
@@ -177,7 +177,7 @@ async def test_a_state_machine_gets_them_as_events(clock: MockClock) -> None:
 
 
 async def test_a_result_can_be_asked_for_as_well(clock: MockClock) -> None:
-    """The task is a task like any other; its messages come all the same."""
+    """The server may also await such a task; the messages still arrive."""
 
     class Patient(Boss):
         async def handle_cast(self, request: Any, state: None) -> Result[None]:
@@ -198,7 +198,7 @@ async def test_a_result_can_be_asked_for_as_well(clock: MockClock) -> None:
 
 
 async def test_only_a_server_has_messages_delivered() -> None:
-    """Elsewhere it is refused, and nothing is started."""
+    """Any other caller is refused, and no task starts."""
     async with boss() as (root, _):
         tasks = TaskSupervisor.at("app/tasks", root)
         with pytest.raises(NotSupervised):

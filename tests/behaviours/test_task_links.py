@@ -1,4 +1,4 @@
-"""What a process that traps exits hears of its tasks: as of any partner, and never twice."""
+"""Exit signals of tasks: a process that traps exits gets each once, as from any partner."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.runtime.children import Boom, crash, forever, own_exit
 
 @pytest.fixture
 async def root() -> AsyncGenerator[Supervisor]:
-    """A tree with a task supervisor."""
+    """Start a tree with a task supervisor and a registry."""
     tree = SupervisorSpec("app", [TaskSupervisor.spec("tasks"), Registry.spec("names")])
     async with otpy.start(tree, hooks=()) as root:
         yield root
@@ -43,20 +43,20 @@ async def root() -> AsyncGenerator[Supervisor]:
 
 @pytest.fixture
 async def tasks(root: Supervisor) -> TaskSupervisor:
-    """The task supervisor of the tree."""
+    """Return the task supervisor of the tree."""
     return TaskSupervisor(root.child("tasks"))
 
 
 @pytest.fixture
 async def trapper(root: Supervisor) -> Actor:
-    """A process that traps exits."""
+    """Start a process that traps exits."""
     ann = await actor(root)
     await ann.call(otpy.signals.trap_exit)
     return ann
 
 
 async def heard_by(trapper: Actor) -> list[ExitSignal]:
-    """Return the exit signals that it has got so far."""
+    """Return the exit signals that the process has got so far."""
 
     async def read() -> list[ExitSignal]:
         signals, heard = otpy.signals.trap_exit(), list[ExitSignal]()
@@ -76,7 +76,7 @@ async def one() -> int:
 
 
 async def test_the_ends_of_linked_tasks_are_values(tasks: TaskSupervisor, trapper: Actor) -> None:
-    """TSK-03, SIG-01: of the crash and of the normal end, each from the task."""
+    """TSK-03, SIG-01: a crash and a normal end each arrive as a signal from the task."""
     failed = await trapper.ask(lambda: tasks.spawn_linked(crash))
     done = await trapper.ask(lambda: tasks.spawn_linked(one))
     assert await trapper.ask(done.result) == 1
@@ -92,7 +92,7 @@ async def test_the_ends_of_linked_tasks_are_values(tasks: TaskSupervisor, trappe
 async def test_nothing_is_kept_of_the_links_to_tasks_that_have_ended(
     tasks: TaskSupervisor, trapper: Actor
 ) -> None:
-    """SIG-01: a process that starts many does not grow."""
+    """SIG-01: the process does not grow with the number of tasks that it starts."""
     for _ in range(3):
         task = await trapper.ask(lambda: tasks.spawn_linked(one))
         await task.process.wait()
@@ -104,7 +104,7 @@ async def test_nothing_is_kept_of_the_links_to_tasks_that_have_ended(
 async def test_a_request_to_end_is_kept_when_its_sender_is_unlinked(
     tasks: TaskSupervisor, trapper: Actor
 ) -> None:
-    """SIG-07: only the news of the sender's end is taken back, though both have one reason."""
+    """SIG-07: `unlink` drops the signal of the end, not the request with the same reason."""
 
     async def asks_and_follows() -> None:
         trapper.process.exit(Shutdown("over"))
@@ -120,7 +120,7 @@ async def test_a_request_to_end_is_kept_when_its_sender_is_unlinked(
 async def test_a_task_that_is_shut_down_is_no_partner_any_more(
     clock: MockClock, tasks: TaskSupervisor, trapper: Actor, timeout: Any
 ) -> None:
-    """TSK-07: nothing is heard of its end; what was heard already is taken back."""
+    """TSK-07: its end sends no signal, and a signal that has already arrived is dropped."""
     running = await trapper.ask(lambda: tasks.spawn_linked(forever))
     failed = await trapper.ask(lambda: tasks.spawn_linked(crash))
     await clock.advance(0)
@@ -132,7 +132,7 @@ async def test_a_task_that_is_shut_down_is_no_partner_any_more(
 async def test_the_trapping_owner_of_a_task_that_it_unlinked_hears_nothing(
     tasks: TaskSupervisor, trapper: Actor
 ) -> None:
-    """SIG-07: a task is linked as by `Process.link`, so that `unlink` holds for it too."""
+    """SIG-07: a task is linked as by `Process.link`, so `unlink` works for it too."""
     task = await trapper.ask(lambda: tasks.spawn_linked(crash))
     await trapper.call(task.process.unlink)
     assert isinstance(await trapper.ask(task.poll), Exited)
@@ -150,7 +150,7 @@ async def negative_fails(number: int) -> int:
 async def test_a_crash_is_a_result_for_a_reader_that_traps_exits(
     tasks: TaskSupervisor, trapper: Actor
 ) -> None:
-    """TSK-11: a linked stream goes on, and no signal is left over, as in Elixir."""
+    """TSK-11: a linked stream goes on, and no signal remains, as in Elixir."""
 
     async def read() -> list[object]:
         stream = tasks.stream(negative_fails, [1, -2, 3], max_concurrency=3)
@@ -166,7 +166,7 @@ async def test_a_crash_is_a_result_for_a_reader_that_traps_exits(
 async def test_who_closes_a_linked_stream_lives_on(
     clock: MockClock, root: Supervisor, tasks: TaskSupervisor
 ) -> None:
-    """TSK-11: the tasks that are shut down are no failures; nothing is kept with the reader."""
+    """TSK-11: a task that is shut down has not failed; the reader keeps nothing of the stream."""
     ann = await actor(root, "reader")
 
     async def read_one() -> object:
@@ -183,7 +183,7 @@ async def test_who_closes_a_linked_stream_lives_on(
 
 @pytest.mark.usefixtures("clock")
 async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor) -> None:
-    """TSK-11: the stream's end is a stop, not a signal: closing it ends within their limit."""
+    """TSK-11: the stream stops its tasks without a signal, and so ends within their limit."""
 
     async def traps(_: int) -> None:
         otpy.signals.trap_exit()
@@ -199,12 +199,12 @@ async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor
 async def test_a_registrant_that_traps_exits_hears_of_its_registry(
     root: Supervisor, trapper: Actor, reason: otpy.ExitReason
 ) -> None:
-    """REG-13: the signal is the registry's, whoever ended it."""
+    """REG-13: the registry is the sender, whichever process ended it."""
     process = root.child("names")
     await trapper.call(lambda: Registry.of(process).register("key"))
 
     async def end_it() -> None:
-        if reason == Normal():  # which nobody else can make it end with
+        if reason == Normal():  # only the registry itself can end with this reason
             own_exit(process, reason)
         else:
             process.exit(reason)
@@ -218,7 +218,7 @@ async def test_a_registrant_that_traps_exits_hears_of_its_registry(
 async def test_a_process_that_hears_of_the_same_end_as_callback_and_as_signal(
     root: Supervisor, tasks: TaskSupervisor
 ) -> None:
-    """SIG-05: a task that starts another in its last turn leaves nothing behind."""
+    """SIG-05: a task started in the last turn of its owner ends with the owner."""
     left: list[Process] = []
 
     async def starts_and_crashes() -> None:

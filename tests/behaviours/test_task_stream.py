@@ -31,7 +31,7 @@ from tests.runtime.children import Boom, own_exit
 
 @pytest.fixture
 async def tasks() -> AsyncGenerator[TaskSupervisor]:
-    """A task supervisor, the root of its tree."""
+    """Start a task supervisor as the root of its tree."""
     async with otpy.start(TaskSupervisor.spec("tasks"), hooks=()) as root:
         yield TaskSupervisor(root)
 
@@ -55,7 +55,7 @@ async def leave(_: int) -> None:
 async def test_results_come_in_the_order_of_the_items(
     tasks: TaskSupervisor, clock: MockClock
 ) -> None:
-    """They run side by side, as many as allowed, and wait for their turn (TSK-11)."""
+    """Tasks run side by side, up to the limit, and their results wait for their turn (TSK-11)."""
     stream = tasks.stream(nap, [3, 1, 2, 1], max_concurrency=2)
     assert [result async for result in stream] == [Ok(3), Ok(1), Ok(2), Ok(1)]
     assert clock.now == 4
@@ -64,7 +64,7 @@ async def test_results_come_in_the_order_of_the_items(
 async def test_results_come_as_they_are_ready_if_asked(
     tasks: TaskSupervisor, clock: MockClock
 ) -> None:
-    """Without order, the first to end is the first to come (TSK-11)."""
+    """Without order, the first result comes first (TSK-11)."""
     stream = tasks.stream(nap, [3, 1, 2, 1], max_concurrency=2, ordered=False)
     assert [result async for result in stream] == [Ok(1), Ok(3), Ok(2), Ok(1)]
     assert clock.now == 4
@@ -72,7 +72,7 @@ async def test_results_come_as_they_are_ready_if_asked(
 
 @pytest.mark.usefixtures("clock")
 async def test_items_are_taken_only_when_there_is_room(tasks: TaskSupervisor) -> None:
-    """An endless source does no harm, and a slow reader holds it up."""
+    """An endless source does no harm, and a slow reader slows it down."""
     taken: list[int] = []
 
     def source() -> Iterator[float]:
@@ -93,7 +93,7 @@ async def test_items_are_taken_only_when_there_is_room(tasks: TaskSupervisor) ->
 
 
 async def test_an_empty_stream_ends_at_once(tasks: TaskSupervisor) -> None:
-    """No item, no task, no result."""
+    """Without items there are no tasks and no results."""
     assert [result async for result in tasks.stream(nap, [])] == []
 
 
@@ -109,7 +109,7 @@ async def test_a_slow_task_ends_the_stream(tasks: TaskSupervisor, clock: MockClo
 
 
 async def test_a_slow_task_is_killed_if_asked(tasks: TaskSupervisor, clock: MockClock) -> None:
-    """Only that task ends, and its result says why (TSK-11)."""
+    """Only that task ends, and its result names the reason (TSK-11)."""
     stream = tasks.stream(
         nap, [1, 9, 2], max_concurrency=1, timeout=3, on_timeout=OnTimeout.KILL_TASK
     )
@@ -125,7 +125,7 @@ async def test_a_slow_task_is_killed_if_asked(tasks: TaskSupervisor, clock: Mock
 async def test_who_returned_in_the_very_turn_of_its_limit_was_not_late(
     tasks: TaskSupervisor, on_timeout: OnTimeout
 ) -> None:
-    """The task has ended, its end is not known yet, and its time is over: the result counts."""
+    """The task has returned, its end is not yet known, and its time is over: the result counts."""
 
     async def at_once(item: int) -> int:
         return item
@@ -136,7 +136,7 @@ async def test_who_returned_in_the_very_turn_of_its_limit_was_not_late(
 
 @pytest.mark.usefixtures("clock")
 async def test_no_limit_is_no_limit(tasks: TaskSupervisor) -> None:
-    """None waits for ever."""
+    """With None, a task may take any time."""
     assert [r async for r in tasks.stream(nap, [99], timeout=None)] == [Ok(99)]
 
 
@@ -150,14 +150,14 @@ async def test_a_crash_ends_a_linked_stream(tasks: TaskSupervisor) -> None:
 
 
 async def test_the_first_crash_is_the_one_that_is_told(tasks: TaskSupervisor) -> None:
-    """Of two in one turn of the loop, and of those that the stream's end brings on (TSK-11)."""
+    """Of several crashes, the reader gets the first (TSK-11)."""
     with pytest.raises(TaskFailed, match=r"tasks/fail_if_negative: "):
         async for _ in tasks.stream(fail_if_negative, [-1, -1], max_concurrency=2):
             raise AssertionError
 
 
 async def test_a_crash_ends_the_process_that_reads_the_stream(clock: MockClock) -> None:
-    """With the reason of the task, and nothing is left (TSK-03, TSK-11)."""
+    """The process ends with the reason of the task, and no task remains (TSK-03, TSK-11)."""
     async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("tasks")])) as root:
         tasks, ann = TaskSupervisor(root.child("tasks")), await actor(root)
 
@@ -174,7 +174,7 @@ async def test_a_crash_ends_the_process_that_reads_the_stream(clock: MockClock) 
 
 
 async def test_a_crash_is_a_result_of_an_unlinked_stream(tasks: TaskSupervisor) -> None:
-    """The others go on (TSK-11)."""
+    """The other tasks go on (TSK-11)."""
     stream = tasks.stream(fail_if_negative, [2, -1, 1], linked=False, max_concurrency=3)
     first, second, third = [result async for result in stream]
     assert (first, third) == (Ok(2), Ok(1))
@@ -183,13 +183,13 @@ async def test_a_crash_is_a_result_of_an_unlinked_stream(tasks: TaskSupervisor) 
 
 
 async def test_a_normal_end_without_result_disturbs_nobody(tasks: TaskSupervisor) -> None:
-    """It is no crash, not even in a linked stream."""
+    """It is not a crash, even in a linked stream."""
     assert [r async for r in tasks.stream(leave, [1])] == [Exited(Normal())]
 
 
 @pytest.mark.parametrize("reason", [Killed(), Normal()])
 async def test_a_stream_ends_with_its_owner(clock: MockClock, reason: otpy.ExitReason) -> None:
-    """However the owner ends, and though the stream is not collected, no task is left (TSK-11)."""
+    """Whatever the reason, no task remains, even if the stream is not collected (TSK-11)."""
     async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("tasks")])) as root:
         tasks, ann = TaskSupervisor(root.child("tasks")), await actor(root)
         streams: list[object] = []
@@ -235,7 +235,7 @@ async def test_a_source_that_raises_ends_the_stream(tasks: TaskSupervisor) -> No
 async def test_the_end_of_the_supervisor_ends_the_stream(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
-    """The tasks in flight are told, and no further one can be started."""
+    """The reader gets the ends of running tasks, and no further task can start."""
     stream = tasks.stream(nap, [50, 1], linked=False, max_concurrency=1, timeout=None)
     reading = asyncio.ensure_future(anext(stream))
     await clock.advance(0)
@@ -269,7 +269,7 @@ SECONDS = st.sampled_from([0.0, 0.5, 1.0, 1.0, 2.0, 3.0])
 
 
 class Load:
-    """Counts how many tasks run at the same time."""
+    """A counter of the tasks that run at the same time."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -281,7 +281,7 @@ class Load:
         try:
             await asyncio.sleep(job[1])
         except asyncio.CancelledError:
-            await asyncio.sleep(job[1])  # a clean-up that takes its time
+            await asyncio.sleep(job[1])  # a slow clean-up
             raise
         finally:
             self.now -= 1
@@ -293,7 +293,7 @@ class Load:
 def test_every_item_has_one_result(
     naps: list[float], size: int, ordered: bool, pause: float
 ) -> None:
-    """In order if asked, never more at once than allowed, and nothing is left over (TSK-11)."""
+    """They are in order if asked, within the limit, and no task remains (TSK-11)."""
     load = Load()
 
     async def main() -> list[int]:
@@ -326,7 +326,7 @@ def test_every_item_has_one_result(
 def test_nothing_is_left_whenever_a_stream_is_cut_off(
     naps: list[float], size: int, ordered: bool, wanted: int, when: float, how: str
 ) -> None:
-    """Closed after some results, its reader cancelled or killed at any time: no task is left."""
+    """No task remains after a close, a cancellation or a kill of the reader at any time."""
     load = Load()
 
     async def main() -> None:
@@ -369,7 +369,7 @@ def test_nothing_is_left_whenever_a_stream_is_cut_off(
 
 
 async def test_the_clean_up_may_be_cancelled_too(clock: MockClock, tasks: TaskSupervisor) -> None:
-    """Tasks that were asked to end do so, though nobody waits any more."""
+    """Tasks that were asked to end still do so, although the wait for them was cancelled."""
     load = Load()
     stream = tasks.stream(load.nap, [(0, 3.0), (1, 0.5)], ordered=False, max_concurrency=2)
     assert await anext(stream) == Ok(1)
@@ -386,7 +386,7 @@ async def test_the_clean_up_may_be_cancelled_too(clock: MockClock, tasks: TaskSu
 async def test_the_clean_up_is_one_wait_that_a_second_cancellation_ends(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
-    """Also if the first came while a task was being started: a killed owner ends in time."""
+    """This holds even if the first one came while a task was starting."""
     load = Load()
 
     async def read() -> None:

@@ -1,4 +1,4 @@
-"""Trees used from threads: orders are carried out at once, and what is awaited is refused there."""
+"""Trees used from threads: orders work at once, and whatever must be awaited is refused."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from tests.runtime.children import forever
 
 pytestmark = pytest.mark.real_time
 
-PATIENCE = 30.0  # seconds; the loop has nothing else to do meanwhile, and nothing else wakes it
+PATIENCE = 30.0  # seconds; the loop is idle meanwhile, and nothing else wakes it
 
 Main = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 
 @pytest.fixture(params=["asyncio", "debug", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Main:
-    """Run a coroutine function; `debug` is the loop that tells of calls by other threads."""
+    """Run a coroutine function; the `debug` loop detects calls from other threads."""
 
     def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         make = uvloop.new_event_loop if request.param == "uvloop" else None
@@ -63,7 +63,7 @@ def run(request: pytest.FixtureRequest) -> Main:
 
 @pytest.fixture
 def fine() -> Iterator[None]:
-    """Let threads take turns after a few instructions."""
+    """Let threads switch after a few instructions."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -71,7 +71,7 @@ def fine() -> Iterator[None]:
 
 
 class Log(GenServer[Any, list[Any], list[Any]]):
-    """Keeps what it is sent, and says when something has come."""
+    """A server that keeps each message, and sets an event when one arrives."""
 
     def init(self, came: asyncio.Event | None = None) -> list[Any]:
         self.came = came or asyncio.Event()
@@ -90,7 +90,7 @@ class Log(GenServer[Any, list[Any], list[Any]]):
 
 
 class SlowLog(Log):
-    """The same, in a task."""
+    """The same server, in a task."""
 
     async def handle_cast(self, request: Any, state: list[Any]) -> NoReply[list[Any]]:  # type: ignore[override] # pyright: ignore[reportIncompatibleMethodOverride]
         await asyncio.sleep(0)
@@ -98,7 +98,7 @@ class SlowLog(Log):
 
 
 async def in_thread(do: Callable[[], object]) -> None:
-    """Call `do` in a thread whose end wakes nobody."""
+    """Call `do` in a thread whose end does not wake the loop."""
     raised: list[BaseException] = []
 
     def target() -> None:
@@ -116,7 +116,7 @@ async def in_thread(do: Callable[[], object]) -> None:
 
 @asynccontextmanager
 async def started() -> AsyncGenerator[Supervisor]:
-    """A tree with one of everything."""
+    """Start a tree with one child of each kind."""
     children: list[ChildSpec | SupervisorSpec | DynamicSpec] = [
         Registry.spec("names"),
         ChildSpec("log", Log),
@@ -138,7 +138,7 @@ async def started() -> AsyncGenerator[Supervisor]:
 def test_a_message_from_a_thread_is_served_at_once(
     run: Main, log: type[Log], how: str, target: str
 ) -> None:
-    """Although the loop sleeps: it is woken."""
+    """The message wakes a sleeping loop."""
 
     async def main() -> None:
         came = asyncio.Event()
@@ -178,7 +178,7 @@ def test_a_message_from_a_thread_is_served_at_once(
 
 @pytest.mark.parametrize("order", ["exit", "kill", "supervisor.kill", "supervisor.shut_down"])
 def test_an_end_that_a_thread_orders_comes_at_once(run: Main, order: str) -> None:
-    """With its reason."""
+    """The process ends with the reason of the order."""
 
     async def main() -> None:
         inner = SupervisorSpec("in", [ChildSpec("a", forever)], restart=otpy.Restart.TEMPORARY)
@@ -203,7 +203,7 @@ def test_an_end_that_a_thread_orders_comes_at_once(run: Main, order: str) -> Non
 
 
 def test_an_exit_signal_from_a_thread_is_trapped(run: Main) -> None:
-    """And names the process whose thread it was."""
+    """The signal names the process to which the thread belongs."""
 
     async def main() -> None:
         trapped: asyncio.Queue[ExitSignal] = asyncio.Queue()
@@ -230,7 +230,7 @@ def test_an_exit_signal_from_a_thread_is_trapped(run: Main) -> None:
 @pytest.mark.parametrize("log", [Log, SlowLog])
 @pytest.mark.usefixtures("fine")
 def test_no_message_is_lost_or_overtakes_another_of_its_sender(run: Main, log: type[Log]) -> None:
-    """Three threads and the loop itself send, to servers that nobody has talked to before."""
+    """Three threads and the loop send to servers that have had no message before."""
 
     async def main() -> None:
         names, count = [f"log{number}" for number in range(20)], 100
@@ -267,7 +267,7 @@ def test_no_message_is_lost_or_overtakes_another_of_its_sender(run: Main, log: t
 
 @pytest.mark.usefixtures("fine")
 def test_a_message_that_comes_while_its_server_falls_asleep_is_served(run: Main) -> None:
-    """Each wakes the server alone: one that is overlooked would be the last."""
+    """Each message alone must wake the server: a missed one would be the last."""
 
     async def main() -> None:
         class Echo(GenServer[threading.Event, None, None]):
@@ -324,7 +324,7 @@ def test_messages_of_threads_survive_what_takes_others_back(run: Main) -> None:
 
 
 def test_a_reply_from_a_thread_arrives_at_once(run: Main) -> None:
-    """A server may have its requests worked on in threads of its own."""
+    """A server may let threads work on its requests."""
 
     async def main() -> None:
         class Delegates(GenServer[int, int, None]):
@@ -436,16 +436,16 @@ REGISTERING: dict[str, Callable[[Process, Registry], object]] = {
 
 
 async def refused(operation: Callable[[], Any]) -> None:
-    """Expect a `WrongThread` that names the way in."""
+    """Expect a `WrongThread` that points to `root.portal()`."""
     with pytest.raises(WrongThread, match=r"root\.portal\(\)") as caught:
         await operation()
     assert caught.value.path.startswith("app")
-    caught.value.__traceback__ = None  # its frames would be kept for longer than the tree
+    caught.value.__traceback__ = None  # its frames would outlive the tree
 
 
 @pytest.mark.parametrize("name", AWAITED)
 async def test_what_is_awaited_is_refused_in_another_loop(name: str) -> None:
-    """`asyncio.run` in a thread, as a sync view would try: nothing is done, and told how to."""
+    """`asyncio.run` in a thread, as in a sync view, changes nothing; the error names the portal."""
     async with started() as root:
         TASKS[:] = [await TaskSupervisor(root.child("tasks")).spawn(asyncio.sleep, 3600)]
         MONITORS[:] = [root.child("idle").monitor()]
@@ -460,7 +460,7 @@ async def test_what_is_awaited_is_refused_in_another_loop(name: str) -> None:
 
 @pytest.mark.parametrize("name", REGISTERING)
 async def test_what_registers_is_refused_in_another_thread(name: str) -> None:
-    """Also in a thread of the child itself: dictionaries of the loop would be changed under it."""
+    """This holds for threads of the child itself: they would change dictionaries of the loop."""
     asked: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
     async def child() -> None:
@@ -489,7 +489,7 @@ async def test_what_registers_is_refused_in_another_thread(name: str) -> None:
 
 
 def test_another_loop_in_the_same_thread_is_refused_too() -> None:
-    """It would wait for a future that its own loop does not know."""
+    """The caller would wait for a future of another loop."""
     with asyncio.Runner() as own, asyncio.Runner() as other:
         block = started()
         root = own.run(block.__aenter__())
@@ -500,7 +500,7 @@ def test_another_loop_in_the_same_thread_is_refused_too() -> None:
 
 
 async def test_what_has_ended_tells_it_everywhere() -> None:
-    """Why a process or a tree has ended does not change any more, so nobody must wait for it."""
+    """The reason of an end no longer changes, so no caller has to wait for it."""
     async with started() as root:
         process = root.child("idle")
 
@@ -517,7 +517,7 @@ async def test_what_has_ended_tells_it_everywhere() -> None:
 
 @pytest.mark.usefixtures("fine")
 async def test_a_registry_may_be_looked_at_while_it_changes() -> None:
-    """Whatever a thread looks up, it gets what was there at some moment."""
+    """A look-up from a thread never fails while the registry changes."""
     stop, failed = threading.Event(), list[BaseException]()
 
     async def holder(names: Registry, number: int) -> None:
@@ -557,7 +557,7 @@ async def test_a_registry_may_be_looked_at_while_it_changes() -> None:
 
 
 async def test_a_message_from_a_thread_leaves_nothing_to_the_collector() -> None:
-    """As little as one from the loop."""
+    """It leaves as little as a message from the loop."""
     async with started() as root:
         ref = Log.at(root.child("log"))
         await in_thread(lambda: ref.cast("x"))
@@ -572,7 +572,7 @@ async def test_a_message_from_a_thread_leaves_nothing_to_the_collector() -> None
 
 
 def at_once(do: Callable[..., object], *args: Any, patience: float | None = None) -> None:
-    """Let another thread do something before the next line here."""
+    """Run `do` in another thread before the next line of the caller."""
     thread = threading.Thread(target=do, args=args)
     thread.start()
     thread.join(patience)
@@ -592,7 +592,7 @@ async def test_a_message_that_comes_between_the_last_look_and_the_sleep_is_serve
             )
             ref.cast("early")
             async with asyncio.timeout(PATIENCE):
-                await came.wait()  # and the reader is not asleep yet
+                await came.wait()  # and the reader is still awake
             came.clear()
 
             def looks(mailbox: Mailbox, ref: Any = ref, late: list[str] = late) -> Any:
@@ -612,7 +612,7 @@ async def test_a_message_that_comes_between_the_last_look_and_the_sleep_is_serve
 
 
 async def test_a_message_that_comes_while_others_are_taken_back_is_kept() -> None:
-    """In the order of its sender."""
+    """The messages of one sender stay in order."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("log", Log)])) as root:
         ref = Log.at(root.child("log"))
         server = cast("Server", live_of(root.child("log")).behaviour)
@@ -628,7 +628,7 @@ async def test_a_message_that_comes_while_others_are_taken_back_is_kept() -> Non
 
 
 async def test_two_first_messages_share_one_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that makes the queue at the same moment waits for that."""
+    """A thread that makes the queue at the same moment waits for the first one."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("log", Log)])) as root:
         ref, threads = Log.at(root.child("log")), list[threading.Thread]()
 
@@ -636,7 +636,7 @@ async def test_two_first_messages_share_one_queue(monkeypatch: pytest.MonkeyPatc
             if not threads:
                 threads.append(threading.Thread(target=ref.cast, args=("thread",)))
                 threads[0].start()
-                threads[0].join(0.02)  # it is ready then, or it waits for us
+                threads[0].join(0.02)  # the thread has finished, or it waits for the loop's thread
             return deque()
 
         monkeypatch.setattr(mailbox, "deque", make)

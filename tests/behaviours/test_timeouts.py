@@ -1,4 +1,4 @@
-"""A timeout is a number of seconds, or None: everywhere, and before anything is done."""
+"""A timeout is a number of seconds, or None: each call checks it before it does anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_TIME: list[Any] = [math.nan, "5", b"5", [5], Decimal(5), 5j, type(None)]
 
 
 class Silent(GenServer[str, None, list[str]]):
-    """Replies to nobody, and keeps what it was sent."""
+    """A server that never replies, and keeps its requests."""
 
     def init(self) -> list[str]:
         return []
@@ -34,7 +34,7 @@ class Silent(GenServer[str, None, list[str]]):
 
 @pytest.fixture
 async def root() -> AsyncGenerator[Supervisor]:
-    """A tree with servers and a task supervisor."""
+    """Start a tree with servers and a task supervisor."""
     children: list[ChildSpec | DynamicSpec] = [
         ChildSpec("silent", Silent),
         ChildSpec("counter", Counter),
@@ -81,7 +81,7 @@ OPERATIONS: dict[str, Callable[[Supervisor, Any], Awaitable[object]]] = {
 async def test_what_is_no_number_of_seconds_is_refused(
     root: Supervisor, operation: str, timeout: Any
 ) -> None:
-    """`ValueError` at the call, with the value; nothing was sent, stopped or suspended."""
+    """The call raises a `ValueError` with the value; nothing was sent, stopped or suspended."""
     with pytest.raises(ValueError, match=r"timeout is .*, wanted seconds") as caught:
         await OPERATIONS[operation](root, timeout)
     assert repr(timeout) in str(caught.value)
@@ -89,7 +89,7 @@ async def test_what_is_no_number_of_seconds_is_refused(
 
 
 async def test_who_waits_is_named(root: Supervisor) -> None:
-    """By the path of what would have been waited for."""
+    """The error names the path of the process to wait for."""
     with pytest.raises(ValueError, match=r"^app/silent: timeout is nan, wanted seconds, or None$"):
         await Silent.at("app/silent", root).call("x", timeout=math.nan)
 
@@ -97,7 +97,7 @@ async def test_who_waits_is_named(root: Supervisor) -> None:
 async def test_a_timeout_of_nan_holds_up_no_other_deadline(
     root: Supervisor, clock: MockClock
 ) -> None:
-    """Each of the others is told in its own time."""
+    """Each other deadline comes at its own time."""
 
     async def told(timeout: float) -> float:
         with pytest.raises((CallTimeout, ValueError)):
@@ -109,7 +109,7 @@ async def test_a_timeout_of_nan_holds_up_no_other_deadline(
 
 
 async def test_every_kind_of_number_will_do(root: Supervisor) -> None:
-    """Endless, over at once, or whole."""
+    """A timeout may be endless, already over, or a whole number."""
     counter = Counter.at("app/counter", root)
     for timeout in (math.inf, 1e300, 5, True, None):
         assert await counter.call(Get(), timeout=timeout) == 0

@@ -1,4 +1,4 @@
-"""The benchmark of a great many lives says what stays behind, and judges it."""
+"""The benchmark of very many lives measures what stays behind, and judges it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks import lives
 
 @pytest.fixture(autouse=True)
 def configuration() -> Iterator[None]:
-    """Put back how structlog was configured, if it was: the default log goes by that."""
+    """Restore the configuration of structlog, if there was one: the default log depends on it."""
     before = structlog.get_config() if structlog.is_configured() else None
     yield
     structlog.reset_defaults()
@@ -23,14 +23,14 @@ def configuration() -> Iterator[None]:
 
 @pytest.mark.parametrize("subject", lives.SUBJECTS)
 def test_it_lives_all_lives_and_compares(subject: str) -> None:
-    """Each subject is looked at twice, and a few lives leave nothing behind."""
+    """Each subject is measured twice, and a few lives leave nothing behind."""
     result = CliRunner().invoke(lives.main, ["--lives", "100", "--subject", subject])
     assert result.exit_code == 0, result.output
     assert result.output.startswith(f"{subject}, 100 lives in ")
 
 
 def test_it_fails_if_something_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The status says so, and the message how much."""
+    """The exit status says so, and the message names the amount."""
     monkeypatch.setattr(lives, "MOST", -1e6)
     result = CliRunner().invoke(lives.main, ["--lives", "100", "--subject", "restarts"])
     assert result.exit_code == 1

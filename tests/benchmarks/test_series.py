@@ -13,7 +13,7 @@ SETTING = Setting("3.11")
 
 
 def test_a_process_that_fails_costs_no_other_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One process that ends badly is told of, and what the others measure in an hour is kept."""
+    """The failure of one process is reported, and the other measurements are kept."""
 
     def measured(key: Key, size: int) -> dict[str, float | str]:
         if key[2] == OTPY:
@@ -30,7 +30,7 @@ def test_a_process_that_fails_costs_no_other_measurement(monkeypatch: pytest.Mon
 
 
 def test_who_is_first_changes_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No subject always runs first, when the machine may be in another mood."""
+    """The subjects take turns in running first, because the machine may vary."""
     order: list[str] = []
 
     def measured(key: Key, size: int) -> dict[str, float | str]:
@@ -68,7 +68,7 @@ def test_others_do_less_and_only_in_the_first_setting(monkeypatch: pytest.Monkey
 
 
 def test_what_others_fail_at_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told beside the table, and neither tried again nor the command's failure."""
+    """It is shown beside the table; it is not retried, and does not fail the command."""
 
     def measured(key: Key, size: int) -> dict[str, float | str]:
         raise subprocess.SubprocessError("Traceback …\nKeyError: 1")
@@ -83,7 +83,7 @@ def test_what_others_fail_at_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", list(PEERS))
 def test_every_project_has_a_file(name: str) -> None:
-    """Its subject, or the program that stands for it."""
+    """Each has a subject, or the program that represents it."""
     place = PEERS[name].place or f"benchmarks.subjects.{name}_program:main"
     module, _, _ = place.partition(":")
     assert (ROOT / f"{module.replace('.', '/')}.py").is_file()

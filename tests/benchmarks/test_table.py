@@ -31,7 +31,7 @@ def _row(series: Series, title: str, *others: str) -> list[str]:
 
 
 def test_a_ratio_is_taken_run_by_run() -> None:
-    """What slows the machine down in one run slows both down, and leaves the ratio alone."""
+    """A slow machine slows both subjects of a run, and leaves their ratio unchanged."""
     series = Series()
     floors, ours = (1.0, 10.0, 1.0), (3.0, 30.0, 3.0)
     series.readings[SETTING, "start", FLOOR] = [{"start.cpu": us} for us in floors]
@@ -40,7 +40,7 @@ def test_a_ratio_is_taken_run_by_run() -> None:
 
 
 def test_what_it_takes_where_nobody_hears_stands_beside_the_default() -> None:
-    """The goal is for the default, which is what users have."""
+    """The goal applies to the default, which users have."""
     series = Series()
     for who, us in ((FLOOR, 1.0), (OTPY, 3.0), (UNHEARD, 1.5)):
         series.readings[SETTING, "start", who] = [{"start.cpu": us}]
@@ -48,14 +48,14 @@ def test_what_it_takes_where_nobody_hears_stands_beside_the_default() -> None:
 
 
 def test_a_goal_may_be_a_number_of_its_own() -> None:
-    """A goal that is no ratio is compared with the number itself; no floor is needed."""
+    """A goal that is not a ratio is compared with the number itself, and needs no floor."""
     series = Series()
     series.readings[SETTING, "start", OTPY] = [{"left": 0.0}]
     assert _row(series, "left") == ["–", "0", "–", "≤ 0 bytes", "yes", "– |"]
 
 
 def test_both_goals_of_a_number_must_be_met() -> None:
-    """A ratio that is small enough does not make up for a number that is too large."""
+    """A good ratio does not make up for a number that is too large."""
     series = Series()
     series.readings[SETTING, "start", FLOOR] = [{"held": 1000.0}]
     series.readings[SETTING, "start", OTPY] = [{"held": 1100.0}]
@@ -63,7 +63,7 @@ def test_both_goals_of_a_number_must_be_met() -> None:
 
 
 def test_who_is_faster_is_named() -> None:
-    """Ahead of its peers is who takes less than each that restarts anything."""
+    """A project is ahead of its peers if it takes less than each that restarts anything."""
     series = Series()
     for who, us in ((FLOOR, 1.0), (OTPY, 3.0), ("mode", 2.0), ("triotp", 9.0), ("aiotools", 1.0)):
         series.readings[SETTING, "start", who] = [{"start.cpu": us}]
@@ -78,11 +78,11 @@ def _record(ratio: float, machine: str = "mine") -> dict[str, Any]:
 
 
 def test_a_regression_shows() -> None:
-    """What takes clearly longer than it usually did is named, with both numbers."""
+    """A number that is clearly higher than usual is named, with both values."""
     assert regressions([_record(1.0), _record(1.1), _record(1.5)]) == ["call: 1.50, was 1.05"]
 
 
 def test_noise_and_other_machines_are_no_regressions() -> None:
-    """A few percent are noise, and what another machine measured says nothing."""
+    """A few percent are noise, and measurements of another machine do not count."""
     assert regressions([_record(1.0), _record(1.1)]) == []
     assert regressions([_record(0.1, machine="faster"), _record(1.0)]) == []

@@ -24,7 +24,7 @@ async def test_every_workload_gives_every_metric_it_names(name: str, subject: st
 
 @pytest.mark.parametrize("subject", OWN)
 async def test_all_stop_in_strict_reverse_order(subject: str) -> None:
-    """The floor does not win by stopping in another way than otpy: one by one, the last first."""
+    """The floor stops as otpy does, one by one, the last first, and so has no unfair advantage."""
     stopped: list[int] = []
 
     async def run(number: int) -> None:
@@ -42,7 +42,7 @@ async def test_all_stop_in_strict_reverse_order(subject: str) -> None:
 
 @pytest.mark.parametrize("subject", OWN)
 async def test_all_give_up_when_no_restart_is_allowed(subject: str) -> None:
-    """The floor does not win by restarting without counting."""
+    """The floor counts its restarts, and so has no unfair advantage."""
     lives = 0
 
     async def crash() -> None:
@@ -55,7 +55,7 @@ async def test_all_give_up_when_no_restart_is_allowed(subject: str) -> None:
 
 
 async def test_a_project_that_cannot_do_something_says_so() -> None:
-    """What a subject leaves out is refused, so that its cell is empty and the run goes on."""
+    """A missing feature of a subject raises an error, so that its cell stays empty."""
 
     class Nothing(Subject):
         name = "nothing"

@@ -1,4 +1,4 @@
-"""The command `otpy chaos`: options, exit statuses, and what is written where."""
+"""The command `otpy chaos`: options, exit statuses, and its output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ strong, weak, strange = made(waits, 100), made(waits, 0), made(careless, 100)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with a module of trees; what is imported from it is forgotten."""
+    """Provide a working directory with a module of trees; its imports are forgotten afterwards."""
     (tmp_path / "shaky.py").write_text(TREES, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return what the command refuses with: nothing on stdout, status 2."""
+    """Return the message of a refused command: nothing on stdout, status 2."""
     with pytest.raises(SystemExit) as caught:
         main(["chaos", *arguments])
     written = capsys.readouterr()
@@ -63,7 +63,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every kind of strike, the statuses, and commands that can be typed."""
+    """It has every kind of strike, the statuses, and commands that a user can type."""
     with pytest.raises(SystemExit) as caught:
         main(["chaos", "--help"])
     assert caught.value.code == 0
@@ -87,19 +87,19 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_bad_option_is_exit_status_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    """Nothing is started; the line says what was wanted."""
+    """Nothing is started, and the line names the wanted value."""
     assert words in refused(capsys, "shaky:strong", *arguments)
 
 
 def test_a_bad_target_is_exit_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    """As with the other commands."""
+    """This works as with the other commands."""
     assert "no module 'no_such'" in refused(capsys, "no_such:tree")
 
 
 def test_without_the_extra_it_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line, and no traceback."""
+    """The message is one line, without a traceback."""
     for name in [name for name in sys.modules if name.startswith("otpy.testing")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "time_machine", None)
@@ -109,7 +109,7 @@ def test_without_the_extra_it_says_what_to_install(
 
 
 def test_the_other_commands_do_without_the_extra() -> None:
-    """Nothing of the test kit is imported for them."""
+    """They import nothing of the test kit."""
     code = (
         "import sys, otpy.cli;"
         "print({'otpy.testing', 'time_machine', 'pytest'} & set(sys.modules) or 'nothing')"
@@ -125,7 +125,7 @@ def test_the_other_commands_do_without_the_extra() -> None:
 
 
 def shake(target: str, *options: str) -> subprocess.Popen[str]:
-    """Run the command as a process."""
+    """Run the command in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "otpy", "chaos", target, "--seed", "1", *options],
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
@@ -138,7 +138,7 @@ def shake(target: str, *options: str) -> subprocess.Popen[str]:
 @pytest.mark.real_time
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_tree_that_survives_is_status_0(loop: str) -> None:
-    """A line for each strike on stderr, the report on stdout; no traceback of what it raised."""
+    """Each strike has a line on stderr, the report is on stdout; strikes leave no traceback."""
     kinds = "crash,cancel,return,crash-start"
     process = shake(
         "shaky:strong", "--rate", "20", "--seconds", "0.5", "--kinds", kinds, "--loop", loop
@@ -147,7 +147,7 @@ def test_a_tree_that_survives_is_status_0(loop: str) -> None:
     assert process.returncode == 0, err
     lines = err.splitlines()
     assert lines[0] == "otpy: shaking app for 0.5 s at rate 20, --seed 1"
-    assert 2 <= len(lines) <= 11  # a strike is left out when the last one is not over
+    assert 2 <= len(lines) <= 11  # a strike is left out while the previous one is not over
     assert all(" s  app/w  " in line and ": restarted after " in line for line in lines[1:])
     assert out.splitlines()[0].split() == ["path", "strikes", "restarts", "median", "max"]
     verdict = f"{len(lines) - 1} strikes in 0.5 s: survived, and everything runs that should"
@@ -156,7 +156,7 @@ def test_a_tree_that_survives_is_status_0(loop: str) -> None:
 
 @pytest.mark.real_time
 def test_a_tree_that_gives_up_is_status_1() -> None:
-    """With the history of the failure, as `otpy run` tells it, and the report all the same."""
+    """The failure has its history, as in `otpy run`, and the report is still printed."""
     process = shake("shaky:weak", "--rate", "20", "--kinds", "crash", "--json")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -171,7 +171,7 @@ def test_a_tree_that_gives_up_is_status_1() -> None:
 
 @pytest.mark.real_time
 def test_errors_that_no_strike_raised_are_logged() -> None:
-    """They are what the shaking is for."""
+    """Finding such errors is the purpose of the command."""
     process = shake("shaky:strange", "--rate", "5", "--seconds", "0.2", "--kinds", "cancel")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
@@ -181,7 +181,7 @@ def test_errors_that_no_strike_raised_are_logged() -> None:
 
 @pytest.mark.real_time
 def test_a_signal_ends_the_shaking_early_and_reports() -> None:
-    """The status tells the signal."""
+    """The status names the signal."""
     process = shake("shaky:strong", "--rate", "20", "--kinds", "crash", "--json")
     assert process.stderr is not None
     process.stderr.readline()
@@ -194,7 +194,7 @@ def test_a_signal_ends_the_shaking_early_and_reports() -> None:
 
 
 def test_the_reference_lists_every_kind() -> None:
-    """In the order of the help."""
+    """The kinds stand in the order of the help."""
     page = (CHECKOUT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     section = page.split("| kind | what is done | to whom |\n", 1)[1].split("\n\n", 1)[0]
     assert [line.split("`")[1] for line in section.splitlines()[1:]] == list(KINDS)

@@ -73,7 +73,7 @@ def wrong():
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with a module of trees; what is imported from it is forgotten."""
+    """Provide a working directory with a module of trees; its imports are forgotten afterwards."""
     (tmp_path / "trees.py").write_text(TREES, encoding="utf-8")
     (tmp_path / "needy.py").write_text("import not_installed_anywhere\n", encoding="utf-8")
     (tmp_path / "broken.py").write_text("1 / 0\n", encoding="utf-8")
@@ -90,7 +90,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return what the command refuses with: nothing on stdout, status 2."""
+    """Return the message of a refused command: nothing on stdout, status 2."""
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     written = capsys.readouterr()
@@ -104,7 +104,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_tree_prints_a_tree_and_starts_nothing(
     capsys: pytest.CaptureFixture[str], target: str
 ) -> None:
-    """Of a module, a file or a package; a spec, or a function that returns one."""
+    """The target is a spec or a function that returns one, in a module, a file or a package."""
     main(["tree", target])
     written = capsys.readouterr()
     assert written.out.splitlines() == ["app  (one_for_one, 3 in 5 s)", "└─ waits  permanent"]
@@ -135,7 +135,7 @@ def test_tree_prints_a_pool(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_bad_target_is_one_line(
     capsys: pytest.CaptureFixture[str], command: str, target: str, words: str
 ) -> None:
-    """Exit status 2, and what was wanted."""
+    """The status is 2, and the line names the wanted value."""
     (line,) = said(capsys, command, target).splitlines()
     assert line.startswith("otpy: ")
     assert words in line
@@ -145,7 +145,7 @@ def test_a_bad_target_is_one_line(
 def test_a_bad_command_line_is_exit_status_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    """With the usage."""
+    """The message includes the usage."""
     assert "usage: otpy" in said(capsys, *arguments)
 
 
@@ -157,14 +157,14 @@ def test_an_import_that_fails_inside_the_module_is_no_bad_target(target: str) ->
 
 
 def test_an_error_inside_the_module_is_no_bad_target() -> None:
-    """It is the author's, with its traceback."""
+    """The error belongs to the author, with its traceback."""
     with pytest.raises(ZeroDivisionError):
         main(["tree", "broken:tree"])
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["tree", "-h"]])
 def test_help_shows_examples(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    """Each help text ends with commands that can be typed."""
+    """Each help text ends with commands that a user can type."""
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 0
@@ -172,13 +172,13 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str], arguments: list
 
 
 def test_the_example_of_the_help_exists(capsys: pytest.CaptureFixture[str]) -> None:
-    """Somebody will type it."""
+    """A user may type it."""
     main(["tree", f"{SHOP}:tree"])
     assert len(capsys.readouterr().out.splitlines()) > 3
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    """Run the command as a process."""
+    """Run the command in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "otpy", *arguments],
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
@@ -191,7 +191,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 @pytest.mark.real_time
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_run_stops_on_a_signal(number: signal.Signals, status: int) -> None:
-    """Children clean up, and the exit status tells the signal."""
+    """Children clean up, and the exit status names the signal."""
     with start("run", "trees:tree") as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -208,7 +208,7 @@ def test_run_stops_on_a_signal(number: signal.Signals, status: int) -> None:
     ("trees.py:crashing", 1, "LookupError: nothing there"),
 ])  # fmt: skip
 def test_run_tells_why_the_tree_ended(target: str, status: int, words: str) -> None:
-    """0 when it ended in good order, 1 when its root gave up, with the traceback."""
+    """The status is 0 after an end in good order, 1 with a traceback if the root gave up."""
     process = start("run", target)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (status, "")
@@ -223,7 +223,7 @@ def test_run_tells_why_the_tree_ended(target: str, status: int, words: str) -> N
     (["--loop", "asyncio"], "asyncio"),
 ])  # fmt: skip
 def test_the_loop_is_uvloop_where_it_is_installed(options: list[str], loop: str) -> None:
-    """Unless asyncio's own is asked for."""
+    """An option can select asyncio's own."""
     out, err = start("run", *options, "trees:telling").communicate(timeout=30)
     assert (out, "app ended: shutdown" in err) == (f"{loop}\n", True)
 
@@ -232,7 +232,7 @@ def test_the_loop_is_uvloop_where_it_is_installed(options: list[str], loop: str)
 def test_uvloop_that_is_not_installed_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """Exit status 2, and what to install."""
+    """The status is 2, and the line says what to install."""
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert said(capsys, command, "--loop", "uvloop", "trees:tree") == (
         "otpy: --loop uvloop needs uvloop, which is not installed: "
@@ -241,14 +241,14 @@ def test_uvloop_that_is_not_installed_is_one_line(
 
 
 def test_without_uvloop_the_loop_is_asyncios(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to choose."""
+    """The user does not have to choose."""
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert loop_factory("auto") is None
 
 
 @pytest.mark.real_time
 def test_verbose_tells_every_start() -> None:
-    """On stderr, so that the program's own output stays clean."""
+    """The lines go to stderr, so that the program's own output stays clean."""
     process = start("run", "-v", "trees:ending")
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")

@@ -1,11 +1,11 @@
-"""Children that follow the script of a scenario, for otpy, each as the kind of child that is asked.
+"""Children for otpy that follow the script of a scenario, in each kind of child.
 
 | kind | `start` is | ends by itself when |
 |---|---|---|
 | announced | a coroutine function with `task_status` | its cue comes |
 | plain | a coroutine function | its cue comes |
 | entered | a factory of an async context manager | it calls `exit` of its own process |
-| server | a `GenServer` with plain callbacks, as far as these need not wait | it is cast a word |
+| server | a `GenServer` with plain callbacks, unless these must wait | it is cast a word |
 | async_server | a `GenServer` with async callbacks | it is cast a word |
 """
 
@@ -47,26 +47,26 @@ if TYPE_CHECKING:
     from tests.conformance.scenario import Limit, Node
 
 KINDS: Final = ("announced", "plain", "entered", "server", "async_server")
-PERIOD = 1000.0  # seconds: no restart is ever forgotten
+PERIOD = 1000.0  # seconds: the supervisor forgets no restart
 ASKED = "asked"
 
 
 class Boom(Exception):
-    """A crash that the script wants."""
+    """A crash in the script."""
 
 
 class Nope(Exception):
-    """A failing start that the script wants."""
+    """A failing start in the script."""
 
 
 @final
 class Cast:
-    """All the children of one run.
+    """All children of one run.
 
     Attributes:
-        hints: How to make each living child end by itself, with a reason.
-        held: Which children are held up, and how to let them go on.
-        unplayed: Plain children that were started and have not taken their first step.
+        hints: A function for each living child that makes it end by itself, with a reason.
+        held: The children that are held up, with a future that releases each.
+        unplayed: Plain children that have started and not yet taken their first step.
     """
 
     def __init__(self, event: Callable[[str], None], kind: str, *, made: bool = False) -> None:
@@ -125,31 +125,31 @@ class Cast:
         )
 
     def kill(self, process: otpy.Process) -> None:
-        """Kill a child; it will know that it was not asked."""
+        """Kill a child; its script then knows that it was not asked."""
         self._killed.add(process.path)
         process.kill()
 
     def started(self, process: otpy.Process) -> None:
-        """Note that a child was started, which may not run yet."""
+        """Record that a child was started, which may not run yet."""
         life = getattr(getattr(process.spec, "start", None), "__self__", None)
         if self._kind == "plain" and isinstance(life, Life):
             self.unplayed[process.path] = life.script
 
     def begun(self, path: str) -> None:
-        """Note that a life has begun, which was not killed yet."""
+        """Record that a life has begun, and has not been killed."""
         self._killed.discard(path)
 
     def was_killed(self, path: str) -> bool:
-        """Whether the latest life was killed by the script."""
+        """Whether the script killed the latest life."""
         return path in self._killed
 
     def next_start(self, script: Worker, path: str) -> str:
-        """Return how the start goes that is made now."""
+        """Return the result of the start that begins now."""
         count = self._starts[path] = self._starts.get(path, 0) + 1
         return script.starts[count - 1] if count <= len(script.starts) else "s"
 
     async def wait(self, path: str, milliseconds: int) -> None:
-        """Take so long; until somebody lets it go on, if that is `HELD`."""
+        """Wait for this time, or until a step releases the child, if that is `HELD`."""
         if milliseconds == HELD:
             self.held[path] = asyncio.get_running_loop().create_future()
             try:
@@ -171,13 +171,13 @@ class Life:
 
     @property
     def begins_slowly(self) -> bool:
-        """Whether its next start has to wait."""
+        """Whether the next start of the child has to wait."""
         script = self.script
         count = self.cast._starts.get(self.path, 0)
         return bool(script.start_takes) or script.starts[count : count + 1] in {"w", "W"}
 
     async def begin_slowly(self) -> str:
-        """Start, as the script says, and take the time that it says; return how."""
+        """Start as the script says, in the time that it says; return the result."""
         await self.cast.wait(self.path, self.script.start_takes)
         how = self.cast.next_start(self.script, self.path)
         if how in {"w", "W"}:
@@ -186,7 +186,7 @@ class Life:
         return how
 
     def begin(self) -> str:
-        """Start at once; return how."""
+        """Start at once; return the result."""
         how = self.cast.next_start(self.script, self.path)
         self._begin(how)
         return how
@@ -209,13 +209,13 @@ class Life:
         raise_reason(word)
 
     def may_act(self) -> bool:
-        """Whether it was asked to end, and not killed, and would notice."""
+        """Whether the child was asked to end, was not killed, and notices requests."""
         brutal = self.script.shutdown == "brutal_kill"
         silent = self.script.ends == "silent"
         return not (brutal or silent or self.cast.was_killed(self.path))
 
     async def end(self) -> None:
-        """End as asked, as the script says."""
+        """End when asked, as the script says."""
         self.asked()
         await self.cast.wait(self.path, self.script.takes)
         if self.script.ends == "refuses":
@@ -224,22 +224,22 @@ class Life:
 
     @property
     def ends_slowly(self) -> bool:
-        """Whether its end has to wait."""
+        """Whether the end of the child has to wait."""
         return bool(self.script.takes) or self.script.ends == "refuses"
 
     def asked(self) -> None:
-        """Hear that it is to end."""
+        """Record that the child was asked to end."""
         self.cast.hints.pop(self.path, None)
         self.cast.event(f"asked {self.path}")
 
     def ended(self) -> None:
-        """Have done what it wanted to do at the end; raises its reason."""
+        """Record the end that the script wants; raise its reason."""
         self.cast.event(f"end {self.path} {self.script.ends}")
 
     # --- coroutine functions ---------------------------------------------------------------------
 
     async def announced(self, *, task_status: Any) -> None:
-        """Live as a child that says when it is ready."""
+        """Live as a child that reports when it is ready."""
         cue: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         how = await self.begin_slowly() if self.begins_slowly else self.begin()
         if how == "d":
@@ -276,12 +276,12 @@ class Life:
         elif self.may_act():
             await self.end()
             if self.script.ends == "normal" and self.script.style == "asked":
-                raise Exit(Normal())  # to return is to comply, with the reason requested
+                raise Exit(Normal())  # a return complies, with the requested reason
             raise_reason(self.script.ends)
 
     @staticmethod
     def _listen(hint: Callable[[str], None]) -> asyncio.Task[None]:
-        """Wait to be asked, beside the cue."""
+        """Wait for the request to stop, beside the cue."""
 
         def asked(task: asyncio.Task[None]) -> None:
             if not task.cancelled():
@@ -320,7 +320,7 @@ class Entered(AbstractAsyncContextManager[None]):
         life = self._life
         life.cast.hints.pop(life.path, None)
         if self._word != ASKED:
-            life.cast.event(f"die {life.path} {self._word}")  # its reason is the one requested
+            life.cast.event(f"die {life.path} {self._word}")  # its reason is the requested one
         elif kind is None and life.may_act():
             await life.end()
             if life.script.ends == "normal":
@@ -329,7 +329,7 @@ class Entered(AbstractAsyncContextManager[None]):
 
 
 class Server(GenServer[Any, Any, Any]):
-    """A child that is a server, whose callbacks wait for nothing if they need not."""
+    """A child that is a server, whose callbacks are plain unless they must wait."""
 
     dies = False
 
@@ -387,7 +387,7 @@ class Server(GenServer[Any, Any, Any]):
 
 @final
 class AsyncServer(Server):
-    """The same, of which every callback is a coroutine function."""
+    """The same server, with coroutine functions for all callbacks."""
 
     async def init(self, life: Life) -> Init[Life]:
         """Start."""

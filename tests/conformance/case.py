@@ -1,4 +1,4 @@
-"""A hand-written scenario: its name, the rules it proves, and shorthands to write it with."""
+"""A hand-written scenario: its name, the rules it proves, and helpers to write it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _step(step: Step | str) -> Step:
 
 
 def together(*items: Step | str, at: str = "top") -> Together:
-    """Return items that reach the supervisor `at` before it takes note of any of them."""
+    """Return items that reach the supervisor `at` before it handles any of them."""
     found: Iterator[Any] = map(_step, items)
     return Together(at, tuple(found))
 

@@ -1,12 +1,12 @@
-"""Where a comparison of otpy with the Erlang at hand must know of a difference: all of them.
+"""All differences that a comparison of otpy with the installed Erlang must know.
 
-Three kinds, and nothing else is ever left out of a comparison:
+There are three kinds, and nothing else is left out of a comparison:
 
-- "transformed": the situation is generated and compared; exactly what is named here is rewritten
-  in the traces before.
-- "excluded": the situation is never generated, because a trace would have to be invented. What otpy
-  does instead is held fast by the test that is named.
-- "version": the Erlang at hand is older than the one that is meant, and differs from it.
+- "transformed": the situation is generated and compared; before that, exactly the named part of
+  the traces is rewritten.
+- "excluded": the situation is never generated, because a trace would have to be invented. The
+  named test pins otpy's behaviour.
+- "version": the installed Erlang is older than the intended one, and differs from it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Difference:
     """One deliberate difference.
 
     Attributes:
-        name: What to call it.
+        name: Its name.
         kind: "transformed", "excluded" or "version".
-        rules: The rules it is about.
+        rules: The rules that it concerns.
         erlang: What Erlang does.
         otpy: What otpy does.
         why: Why.
-        test: The test that holds fast what otpy does.
+        test: The test that pins otpy's behaviour.
         in_erlang: Rewrites Erlang's trace; None leaves it as it is.
         in_otpy: Rewrites otpy's.
     """
@@ -76,23 +76,23 @@ def _without_reports(section: Section) -> Section:
 
 
 def _bad_specs_refused_by_the_caller(scenario: Scenario, trace: Trace) -> Trace:
-    """Answer `invalid` to a `start` of a bad spec, even if its supervisor is not there any more."""
+    """Answer `invalid` to a `start` of a bad spec, even if its supervisor has ended."""
     auto = {path: node.auto_shutdown for path, node in scenario.nodes() if isinstance(node, Sup)}
     rewritten = trace[:1]
-    for step, section in zip(scenario.steps, trace[1:], strict=False):  # it may be cut off
+    for step, section in zip(scenario.steps, trace[1:], strict=False):  # the trace may be cut off
         items = step.items if isinstance(step, Together) else (step,)
         calls = [item for item in items if isinstance(item, Call)]
         results = [
             "invalid" if bad_in(call, auto[call.path]) and found == "not_running" else found
             for call, found in zip(calls, section.results, strict=False)
         ]
-        results += section.results[len(calls) :]  # to calls of earlier steps
+        results += section.results[len(calls) :]  # results of calls in earlier steps
         rewritten.append(evolve(section, results=results))
     return rewritten
 
 
 def _refused_at_once(scenario: Scenario, trace: Trace) -> Trace:
-    """Let calls that wait in vain be refused in the step in which they are made."""
+    """Move the refusal of a waiting call to the step of the call."""
     results = [section.results[:] for section in trace]
     for found in results:
         for line in [line for line in found if line.startswith("late ")]:
@@ -108,15 +108,15 @@ def _refused_at_once(scenario: Scenario, trace: Trace) -> Trace:
 
 
 def _pools_sorted(scenario: Scenario, trace: Trace) -> Trace:
-    """Let what happens to the children of a pool happen to one after the other, by their ids.
+    """Order the events of the children of a pool by their ids.
 
-    What the pool itself reports keeps its order, and its place among that of the children unless
+    The pool's own reports keep their order, and their place among the events of the children unless
     several things happened together.
     """
     pools = {path for path, node in scenario.nodes() if isinstance(node, Sup) and node.is_pool}
     together = [False, *(isinstance(step, Together) for step in scenario.steps)]
     rewritten: Trace = []
-    for section, several in zip(trace, together, strict=False):  # it may be cut off
+    for section, several in zip(trace, together, strict=False):  # the trace may be cut off
         events = section.events[:]
         above = [event.split()[1].rpartition("/") for event in events]
         places = [
@@ -144,7 +144,7 @@ def _up_to_a_stale_retry(scenario: Scenario, trace: Trace) -> Trace:
 
 
 def bad_in(call: Call, auto: str) -> bool:
-    """Whether `call` starts a child that cannot stand under this `auto_shutdown` (SUP-207)."""
+    """Whether `call` starts a child that this `auto_shutdown` does not allow (SUP-207)."""
     child = call.arg
     if not isinstance(child, Worker | Sup):
         return False
@@ -323,13 +323,13 @@ DIFFERENCES: Final = (
 
 
 def alike(scenario: Scenario, erlang: Trace, otpy: Trace) -> tuple[Trace, Trace]:
-    """Return both traces with all known differences taken out: what is left must be equal."""
+    """Return both traces without all known differences; the rest must be equal."""
     whole = len(erlang)
     for difference in DIFFERENCES:
         if difference.in_erlang is not None:
             erlang = difference.in_erlang(scenario, erlang)
         if difference.in_otpy is not None:
             otpy = difference.in_otpy(scenario, otpy)
-    if len(erlang) < whole:  # cut off: what happened after that does not count
+    if len(erlang) < whole:  # cut off: later events do not count
         otpy = otpy[: len(erlang)]
     return erlang, otpy

@@ -1,4 +1,4 @@
-"""Children and tasks that follow the script of an Elixir scenario, for otpy."""
+"""Children and tasks for otpy that follow the script of an Elixir scenario."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ Order: TypeAlias = "str | Work | ExitSignal"
 
 @final
 class World:
-    """Who is who in one run, and what has been seen.
+    """The names and events of one run.
 
     Attributes:
         root: The root supervisor, while it runs.
-        events: What happened, by whom.
-        nodes: What stands in the tree, by name; supervisors and registries only.
-        paths: Where, by name.
+        events: The events, each with its writer.
+        nodes: The supervisors and registries of the tree, by name.
+        paths: Their paths, by name.
         processes: The latest process of each child and task, by name.
         tasks: Tasks that can be awaited, by name.
-        inboxes: Where each living child and task takes orders, by name.
+        inboxes: The queue of orders for each living child and task, by name.
     """
 
     def __init__(self) -> None:
@@ -59,20 +59,20 @@ class World:
         self.processes: dict[str, Process] = {}
         self.tasks: dict[str, otpy.tasks.Task[str]] = {}
         self.inboxes: dict[str, asyncio.Queue[Order]] = {}
-        self._names: dict[str, str] = {}  # by path: the last one to have it
+        self._names: dict[str, str] = {}  # the last name at each path
         self._starts: dict[str, int] = {}
 
     def event(self, who: str, text: str) -> None:
-        """Write down that something happened."""
+        """Record an event."""
         self.events.append(f"{who}: {text}")
 
     def know(self, name: str, process: Process) -> None:
-        """From now on `name` means `process`."""
+        """Let `name` mean `process` from now on."""
         self.processes[name] = process
         self._names[process.path] = name
 
     def name_at(self, path: str) -> str:
-        """Return the name of what stands, or stood last, at `path`."""
+        """Return the name of the present or last process at `path`."""
         return self._names.get(path) or path.rpartition("/")[2]
 
     def name(self, process: object) -> str:
@@ -83,7 +83,7 @@ class World:
         return self.name_at(process.path) if isinstance(process, Process) else "stranger"
 
     def place(self, name: str, path: str) -> None:
-        """Note where a supervisor or a registry will stand."""
+        """Record the path of a supervisor or a registry."""
         self.paths[name] = path
         self._names[path] = name
 
@@ -98,11 +98,11 @@ class World:
         return process
 
     def registry(self, name: str) -> Registry:
-        """Return the registry of this name."""
+        """Return the registry of that name."""
         return Registry.of(self.at(name))
 
     def next_start(self, script: Child) -> str:
-        """Return how the next start of a child goes."""
+        """Return the result of the next start of a child."""
         count = self._starts[script.name] = self._starts.get(script.name, 0) + 1
         return script.starts[count - 1] if count <= len(script.starts) else "s"
 
@@ -142,7 +142,7 @@ async def play(world: World, script: Child, *, task_status: Any) -> None:
 
 
 async def _obey(world: World, name: str, script: Child | Job) -> str:
-    """Do what one is told; return when told to return."""
+    """Follow orders; return when told to return."""
     inbox = world.inboxes[name] = asyncio.Queue()
     listener = asyncio.ensure_future(_listen(inbox)) if script.ends != "silent" else None
     try:
@@ -194,7 +194,7 @@ def end(world: World, name: str, word: str) -> None:
 
 
 async def work(world: World, job: Job) -> str:
-    """Be a task."""
+    """Be a task that follows its script."""
     process = otpy.current()
     world.know(job.name, process)
     world.event(job.name, " ".join(["start", *map(world.name, otpy.tasks.callers())]))
@@ -212,12 +212,12 @@ async def work(world: World, job: Job) -> str:
 
 @final
 class Counter(GenServer[str, int, tuple[int, int]]):
-    """A server that says how often it was called, or the number it was given."""
+    """A server that replies with the number of its calls, or with the number it was given."""
 
     async def init(
         self, world: World, name: str, registers: str, number: int = -1
     ) -> tuple[int, int]:
-        """Begin to count."""
+        """Start counting."""
         self.world = world
         self.name = name if number < 0 else partition(name, number)
         world.register(registers)
@@ -233,7 +233,7 @@ class Counter(GenServer[str, int, tuple[int, int]]):
         return Reply(calls + 1 if number < 0 else number, (number, calls + 1))
 
     def handle_cast(self, request: str, state: tuple[int, int]) -> NoReply[tuple[int, int]]:
-        """Write down what came."""
+        """Record the cast."""
         self.world.event(self.name, f"got {request}")
         return NoReply(state)
 

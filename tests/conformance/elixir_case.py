@@ -1,4 +1,4 @@
-"""A hand-written Elixir scenario: its name, the rules it proves, and shorthands to write it."""
+"""A hand-written Elixir scenario: its name, the rules it proves, and helpers to write it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Case:
 def case(name: str, rules: str, tree: Sup, *steps: Step | str) -> Case:
     """Return a case; `rules` are separated by spaces, steps may be written as text.
 
-    As text: `die a boom`, `kill a`, `exit a boom` (others make it), and otherwise `op on args…`,
-    after `who:` if a child is to ask.
+    As text: `die a boom`, `kill a`, `exit a boom` (by others), and otherwise `op on args…`, after
+    `who:` if a child makes the call.
     """
     return Case(name, tuple(rules.split()), Scenario(tree, tuple(map(_step, steps))))
 
@@ -87,7 +87,7 @@ def meanwhile(*items: Die | Do | str) -> Meanwhile:
 
 
 def between(name: str, *calls: str) -> Between:
-    """Return calls that are made between a failed restart of `name` and the next attempt."""
+    """Return calls between a failed restart of `name` and the next attempt."""
     found = tuple(item for item in map(_item, calls) if isinstance(item, Do))
     assert len(found) == len(calls)
     return Between(Die(name), found)
@@ -109,10 +109,10 @@ def top(*children: Node, **flags: Any) -> Sup:
 
 
 def person(name: str, ends: str = "silent") -> Child:
-    """Return a child that is there to act; it does not trap exits."""
+    """Return a child that acts for a test; it does not trap exits."""
     return Child(name, restart="temporary", ends=ends)
 
 
 def waits(*names: str) -> tuple[Job, ...]:
-    """Return jobs that wait to be told how to end."""
+    """Return jobs that wait for a step to end them."""
     return tuple(Job(name) for name in names)

@@ -1,6 +1,6 @@
-"""Where a comparison of otpy with the Elixir at hand must know of a difference: all of them.
+"""All differences that a comparison of otpy with the installed Elixir must know.
 
-The kinds are those of `differences.py`. `erlang` says here what Elixir does.
+The kinds are those of `differences.py`. Here `erlang` says what Elixir does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _without_unused_tasks(scenario: Scenario, trace: Trace) -> Trace:
-    """Leave out the start and the end of tasks that a stream ended when it ended early itself."""
+    """Leave out the start and the end of tasks that a stream stopped because it ended early."""
     rewritten = trace[:1]
     for step, section in zip(scenario.steps, trace[1:], strict=True):
         halted = _halted(step, section)
@@ -34,7 +34,7 @@ def _without_unused_tasks(scenario: Scenario, trace: Trace) -> Trace:
 
 
 def _halted(step: Step, section: Section) -> Iterator[Job]:
-    """Yield the jobs of each stream that did not hand out a result for each of them."""
+    """Yield the jobs of each stream that did not return a result for each of them."""
     items = step.items if isinstance(step, Meanwhile) else (step,)
     calls = [item for item in items if isinstance(item, Do)]
     for call, result in zip(calls, section.results, strict=False):
@@ -49,7 +49,7 @@ def _finished(name: str, events: list[str]) -> bool:
 
 
 def _without_ends_of_registries(scenario: Scenario, trace: Trace) -> Trace:
-    """Leave out the report of a registry, or of a partition of one, that was killed."""
+    """Leave out the report of a killed registry, or of a killed partition of one."""
     names = [node.name for node in scenario.tree.children if isinstance(node, Names)]
     reports = tuple(
         report
@@ -208,7 +208,7 @@ ELIXIR_DIFFERENCES: Final = (
 
 
 def alike(scenario: Scenario, elixir: Trace, otpy: Trace) -> tuple[Trace, Trace]:
-    """Return both traces with all known differences taken out: what is left must be equal."""
+    """Return both traces without all known differences; the rest must be equal."""
     if len(elixir) != len(otpy):
         return elixir, otpy  # one of them was cut off
     for difference in ELIXIR_DIFFERENCES:

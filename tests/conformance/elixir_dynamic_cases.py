@@ -1,4 +1,4 @@
-"""The cases of Elixir's tests of its `DynamicSupervisor` that have an equivalent, named alike."""
+"""The cases of Elixir's tests of `DynamicSupervisor` that have an equivalent, with their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `Do` of an Elixir scenario can ask for, on otpy."""
+"""The operations of a `Do` in an Elixir scenario, on otpy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ REFUSALS: dict[type[Exception], str] = {
 
 
 async def perform(world: World, wanted: Do) -> str:
-    """Do it, in the process that runs, and return the answer."""
+    """Carry out the operation in the running process, and return the answer."""
     op, on, args = wanted.op, wanted.on, wanted.args
     try:
         if "/" in on:
@@ -108,7 +108,7 @@ async def _on_supervisor(world: World, op: str, supervisor: Any, args: tuple[Any
         case "terminate", (name,):
             process = world.processes.get(name)
             child: str | Process = name
-            if process is not None:  # of one that waits for its restart only the id is left
+            if process is not None:  # a child that waits for its restart has only its id
                 child = process if process.alive and _dynamic(supervisor) else process.id
             await supervisor.terminate_child(child)
         case "restart", (id,):

@@ -1,4 +1,4 @@
-"""The cases of Elixir's tests of its `PartitionSupervisor` that have an equivalent, named alike."""
+"""The cases of Elixir's tests of `PartitionSupervisor` with an equivalent, with their names."""
 
 from __future__ import annotations
 

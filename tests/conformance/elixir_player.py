@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.conformance.elixir_scenario import Scenario, Step
     from tests.conformance.trace import Trace
 
-REST = 10.0  # virtual seconds: more than anything in any scenario takes
+REST = 10.0  # virtual seconds: longer than any operation of a scenario
 
 
 def play(scenario: Scenario) -> Trace:
@@ -67,14 +67,14 @@ class _Run:
         return trace
 
     async def _host(self, scenario: Scenario) -> None:
-        """Be the root's parent."""
+        """Be the parent of the root."""
         tree: SupervisorSpec = spec(self._world, scenario.tree)
         try:
             async with otpy.start(tree, hooks=[self._hear]) as root:
                 self._world.root = root
                 await asyncio.get_running_loop().create_future()
         except SupervisorFailed:
-            pass  # it gave up: seen, and no news
+            pass  # it gave up: already recorded
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class _Run:
             world.inboxes[name].put_nowait(step.reason)
 
     def _do(self, wanted: Do) -> None:
-        """Let somebody do it; his answer is looked at when everything is at rest."""
+        """Let the caller do it; the answer is read when everything is at rest."""
         if not wanted.by:
             self._answers.append(asyncio.ensure_future(perform(self._world, wanted)))
             return
@@ -140,7 +140,7 @@ class _Run:
                 pass
 
     def _calls_between(self, calls: Iterable[Do]) -> None:
-        """A restart has just failed; the next turn of the loop comes before the next attempt."""
+        """Make the calls after a failed restart, in the turn before the next attempt."""
         for wanted in calls:
             self._answers.append(_begun(perform(self._world, wanted)))
 
@@ -154,7 +154,7 @@ class _Run:
 
 
 def _begun(asking: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
-    """Let `asking` take its first step now: its request comes before what is due next."""
+    """Let `asking` take its first step now, so that its request precedes everything due next."""
     first = asking.send(None)
 
     @coroutine
@@ -166,6 +166,6 @@ def _begun(asking: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
 
 
 def _place(event: str) -> tuple[str, str]:
-    """Return what to sort an event by: its writer, and among equals what is told all at once."""
+    """Return the sort key of an event: its writer, then its text if several come at once."""
     who, _, text = event.partition(": ")
     return who, text if text.startswith("shutdown_error ") else ""

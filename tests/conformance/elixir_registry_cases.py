@@ -1,6 +1,6 @@
-"""The cases of Elixir's tests of its `Registry` that have an equivalent, named alike.
+"""The cases of Elixir's tests of `Registry` that have an equivalent, with their names.
 
-There each runs with one partition and with eight; so it does here, on Elixir's side.
+As in Elixir's tests, each runs with one partition and with eight, on Elixir's side.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PEOPLE: Final = (person("ann"), person("bob"))
 
 
 def _tree(keys: str, partitions: int, listener: str = "") -> Sup:
-    """Return a registry, and people to use it."""
+    """Return a registry, and children that use it."""
     return top(Names("names", keys, partitions, listener), *PEOPLE)
 
 

@@ -1,8 +1,8 @@
-"""Scenarios for what Elixir adds to OTP: what stands in the tree, and what happens to it.
+"""Scenarios for Elixir's additions to OTP: the contents of a tree, and what happens to it.
 
 As in `scenario.py` a scenario is one frozen value. `elixir_runner` runs it on Elixir's own modules,
-`elixir_player.py` on otpy; what both saw is compared. Everything has a name of its own, which is
-unique in the scenario. Words for reasons are those of `scenario.py`, and `return`: a task returns.
+`elixir_player.py` on otpy; their traces are compared. Everything has a name of its own, unique in
+the scenario. Words for reasons are those of `scenario.py`, and `return`: a task returns.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tests.conformance.scenario import Limit, term_of
 @final
 @frozen
 class Child:
-    """A process that follows a script, and otherwise does what it is told.
+    """A process that follows a script, and otherwise obeys orders.
 
     Attributes:
         name: Its name.
         id: The id in its spec; its name, if it is empty.
         restart: "permanent", "transient" or "temporary".
         shutdown: Its shutdown limit.
-        starts: How its starts go, one letter each: `s` succeeds, `v` too and hands out a value, `f`
+        starts: The results of its starts, one letter each: `s` succeeds, `v` too with a value, `f`
             fails, `e` raises, `h` fails with reason `shutdown`, `i` is ignored. After the last
             letter all succeed.
         ends: How it ends when asked: a reason, "silent" (`shutdown`, and no code of its own runs:
@@ -47,9 +47,9 @@ class Child:
 @final
 @frozen
 class Server:
-    """A `GenServer` that answers a call with the number it was given, or with its calls so far.
+    """A `GenServer` that answers a call with its number, or else with its calls so far.
 
-    As the child of a `Partitions` it is given the number of its partition.
+    As the child of a `Partitions` its number is that of its partition.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Server:
 @final
 @frozen
 class Job:
-    """What a task does.
+    """The work of a task.
 
     Attributes:
         name: The name of the task; what it returns, too.
         does: "return"; a reason to end with; "wait" for a `Die`.
-        after: Milliseconds that pass before it does so.
+        after: Milliseconds before it does so.
         ends: How it ends when asked; see `Child`.
         shutdown: Its shutdown limit.
         restart: Its restart type, for `start_child`.
@@ -118,8 +118,8 @@ class Partitions:
 
     Attributes:
         name: Its name.
-        child: What each partition is.
-        count: How many there are; -1 leaves it to the default.
+        child: The node of each partition.
+        count: The number of partitions; -1 leaves it to the default.
     """
 
     name: str
@@ -135,8 +135,8 @@ class Names:
     Attributes:
         name: Its name.
         keys: "unique" or "duplicate".
-        partitions: How many partitions it has; otpy's have none.
-        listener: Who hears of what happens, if anybody: the name of a child.
+        partitions: The number of its partitions; a registry of otpy has none.
+        listener: The name of the child that listens, if any.
     """
 
     name: str
@@ -153,9 +153,9 @@ Arg: TypeAlias = Node | Job | Value | tuple[Job, ...]
 @final
 @frozen
 class Die:
-    """`name` ends with `reason`: by "itself", or because "others" make it.
+    """`name` ends with `reason`: by "itself", or because "others" end it.
 
-    Nobody survives being "killed". Of a registry, one of its processes is meant.
+    No process survives being "killed". Of a registry, one of its processes is meant.
     """
 
     name: str
@@ -166,16 +166,16 @@ class Die:
 @final
 @frozen
 class Do:
-    """Somebody calls `op` on something.
+    """A call of `op` on something.
 
-    What there is to call is in `elixir_operations.py` and, for Elixir, in `elixir_runner`.
+    The operations are in `elixir_operations.py` and, for Elixir, in `elixir_runner`.
 
     Attributes:
         op: The operation.
-        on: What it is called on: a supervisor, a task, a registry; or, with a slash, the process
-            that a registry or a partition supervisor has for a key.
-        args: What it is called with.
-        by: The child that calls; if empty, a stranger.
+        on: Its target: a supervisor, a task, a registry; or, with a slash, the process that a
+            registry or a partition supervisor has for a key.
+        args: Its arguments.
+        by: The child that calls; if empty, code outside of the tree.
     """
 
     op: str
@@ -187,7 +187,7 @@ class Do:
 @final
 @frozen
 class Meanwhile:
-    """These begin one after the other, each when nothing more happens without time passing."""
+    """These begin in order, each when nothing more happens without time passing."""
 
     items: tuple[Die | Do, ...]
 
@@ -195,7 +195,7 @@ class Meanwhile:
 @final
 @frozen
 class Between:
-    """A child dies, its restart fails, and before it is tried again these calls are made."""
+    """A child dies, its restart fails, and these calls come before the next attempt."""
 
     die: Die
     calls: tuple[Do, ...]
@@ -207,21 +207,21 @@ Step: TypeAlias = Die | Do | Meanwhile | Between
 @final
 @frozen
 class Scenario:
-    """A tree, and what happens to it."""
+    """A tree, and the steps that happen to it."""
 
     tree: Sup
     steps: tuple[Step, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """Return it as dicts, lists, texts and numbers."""
+        """Return the scenario as dicts, lists, texts and numbers."""
         return {"tree": _plain(self.tree), "steps": [_plain_step(step) for step in self.steps]}
 
     def term(self) -> str:
-        """Return it as an Erlang term, in one line."""
+        """Return the scenario as an Erlang term, in one line."""
         return f"{term_of(self.plain())}.\n"
 
     def __str__(self) -> str:
-        """Return it as Python text that builds it anew."""
+        """Return the scenario as Python code that makes it again."""
         return f"Scenario(\n    {self.tree},\n    {self.steps},\n)"
 
 

@@ -1,4 +1,4 @@
-"""What Elixir's tests ask of its `Supervisor` beyond Erlang's, and has an equivalent here."""
+"""The cases of Elixir's tests of `Supervisor` beyond Erlang's that have an equivalent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases of Elixir's tests of its `Task.Supervisor` that have an equivalent, named alike."""
+"""The cases of Elixir's tests of `Task.Supervisor` that have an equivalent, with their names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAST, LIMIT, SLOW = 20, 200, 1000  # milliseconds
 
 
 def stream(*jobs: Job, op: str = "stream", **options: Arg) -> Do:
-    """Return a stream that ann reads, with Elixir's defaults; what `stream!` raises ends her."""
+    """Return a stream that ann reads, with Elixir's defaults; an error of `stream!` ends ann."""
     chosen: dict[str, Arg] = {
         "link": "link",
         "jobs": jobs,
@@ -30,7 +30,7 @@ def stream(*jobs: Job, op: str = "stream", **options: Arg) -> Do:
 
 
 def job(name: str, does: str = "return", after: int = 0) -> Job:
-    """Return a job that does something after a while."""
+    """Return a job that acts after some time."""
     return Job(name, does, after)
 
 

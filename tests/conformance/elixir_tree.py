@@ -1,4 +1,4 @@
-"""The tree of an Elixir scenario, for otpy: its specs, and what it looks like."""
+"""The tree of an Elixir scenario, for otpy: its specs, and its tables."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from tests.conformance.elixir_actor import World
     from tests.conformance.elixir_scenario import Node
 
-PERIOD = 1000.0  # seconds: no restart is ever forgotten
+PERIOD = 1000.0  # seconds: the supervisor forgets no restart
 
 
 def spec(world: World, node: Node, above: str = "") -> Any:
-    """Return the otpy spec of `node`, which will stand below the path `above`."""
+    """Return the otpy spec of `node`, to be started below the path `above`."""
     path = f"{above}/{node.name}" if above else node.name
     if not isinstance(node, Child | Server):
         world.nodes[node.name] = node
@@ -114,7 +114,7 @@ def _listener(world: World, name: str) -> Callable[[Registered | Unregistered], 
 
 
 async def table(world: World, name: str) -> str | None:
-    """Return what the supervisor or the registry `name` holds; None if it does not run."""
+    """Return the contents of the supervisor or registry `name`; None if it does not run."""
     if name == world.root.path:
         found: Any = None if world.root.ended else world.root
     else:

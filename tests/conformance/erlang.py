@@ -32,10 +32,10 @@ def elixir_is_missing() -> bool:
 
 @final
 class Erlang:
-    """One Erlang machine for many scenarios; with the command of Elixir, for those of Elixir.
+    """One Erlang machine for many scenarios; with the command of Elixir, for Elixir's.
 
     Attributes:
-        version: Of Erlang its OTP release, such as 25; of Elixir its version, such as 1.14.0.
+        version: For Erlang the OTP release, such as 25; for Elixir the version, such as 1.14.0.
     """
 
     def __init__(self, command: tuple[str, ...] = ERLANG) -> None:
@@ -64,13 +64,13 @@ class Erlang:
         return self.finish()
 
     def begin(self, scenario: scenario.Scenario | elixir_scenario.Scenario) -> None:
-        """Let it run `scenario`, and do something else meanwhile."""
+        """Start `scenario`, without waiting for its end."""
         assert self._process.stdin is not None
         self._process.stdin.write(scenario.term())
         self._process.stdin.flush()
 
     def finish(self) -> Trace:
-        """Return the trace of what was begun."""
+        """Return the trace of the started scenario."""
         return from_plain(json.loads(self._line()))
 
     def _line(self) -> str:

@@ -1,4 +1,4 @@
-"""Compare otpy with a running Erlang on random scenarios, as many as you like.
+"""Compare otpy with a running Erlang on any number of random scenarios.
 
     python -m tests.conformance.explore --seeds 1-10 --each 500
 
@@ -38,21 +38,21 @@ ANSWERS: Final = frozenset(
 )
 
 
-SHRINKING: Final = 60.0  # seconds that may be spent on a shorter scenario
-FIVE_LEVELS: Final = 5  # slashes in a path: so many supervisors stand above a child
+SHRINKING: Final = 60.0  # seconds to search for a shorter scenario
+FIVE_LEVELS: Final = 5  # slashes in a path: the number of supervisors above a child
 MANY: Final = 6
 
 
 @final
 @define
 class Tally:
-    """What has been compared.
+    """A record of the comparisons.
 
     Attributes:
-        scenarios: How many scenarios.
-        cut: How many of them were compared up to some step only.
-        manners: How many in which manner, and with which traits.
-        seen: How often each kind of event, and each result of a call, was seen in Erlang.
+        scenarios: The number of scenarios.
+        cut: The number of those that were compared up to some step only.
+        manners: The number of scenarios in each manner, and with each trait.
+        seen: The number of events of each kind, and of results of calls, in Erlang.
     """
 
     scenarios: int = 0
@@ -62,11 +62,11 @@ class Tally:
 
 
 class Mismatch(AssertionError):
-    """otpy did something else than Erlang."""
+    """A difference between otpy and Erlang."""
 
 
 def traits(scenario: Scenario) -> list[str]:
-    """Return what is special about a scenario."""
+    """Return the special traits of a scenario."""
     nodes = [node for _, node in scenario.nodes()]
     together = [step for step in scenario.steps if isinstance(step, Together)]
     deaths = [sum(isinstance(item, Die) for item in step.items) for step in together]
@@ -81,10 +81,10 @@ def traits(scenario: Scenario) -> list[str]:
 
 
 def compare(erlang: Erlang, scenario: Scenario, manner: Manner, tally: Tally, number: int) -> None:
-    """Run `scenario` on both sides, here in this `manner`; `number` is the seed it came from.
+    """Run `scenario` on both sides, on otpy in this `manner`; `number` is its seed.
 
     Raises:
-        Mismatch: If they differ in anything but the differences that have a name.
+        Mismatch: If they differ in anything but the named differences.
     """
     scenario = manner.fitted(scenario)
     whole = erlang.play(scenario)
@@ -111,7 +111,7 @@ def explore(erlang: Erlang, number: int, count: int) -> Tally:
         Mismatch: On the first difference; Hypothesis has made it as short as it can.
     """
     tally = Tally()
-    shortest: list[tuple[Scenario, Manner]] = []  # of those on which the two differ
+    shortest: list[tuple[Scenario, Manner]] = []  # scenarios on which the two differ
     until = math.inf
 
     @seed(number)
@@ -131,7 +131,7 @@ def explore(erlang: Erlang, number: int, count: int) -> Tally:
         try:
             compare(erlang, scenario, manner, tally, number)
         except Mismatch as mismatch:
-            if not shortest:  # now, in case nobody waits for the shortest
+            if not shortest:  # now, in case the search for the shortest is cut off
                 sys.stderr.write(f"the first mismatch of seed {number}:{mismatch}\n")
                 until = time.perf_counter() + SHRINKING
             shortest.append((scenario, manner))
@@ -142,7 +142,7 @@ def explore(erlang: Erlang, number: int, count: int) -> Tally:
 
 
 def main() -> int:
-    """Explore the seeds that the command line asks for."""
+    """Explore the seeds of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--seeds", default="1", help="one number, or first-last")
     parser.add_argument("--each", type=int, default=500, help="scenarios for each seed")

@@ -1,7 +1,7 @@
-"""One scenario in other manners: with another kind of child, and heard of by other hooks.
+"""One scenario in other manners: with another kind of child, and with other hooks.
 
-What a kind of child cannot do is taken out of the scenario before it is played, on both sides; what
-otpy is not asked to tell is taken out of both traces before they are compared.
+A step that a kind of child cannot do is taken out of the scenario first, on both sides. An event
+that otpy is not asked to report is taken out of both traces before the comparison.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _TOLD_BY_CHILDREN: Final = ("start", "fail", "ignore", "die", "kill", "exit", "a
 @final
 @frozen
 class Manner:
-    """How a scenario is played on otpy.
+    """The manner in which otpy plays a scenario.
 
     Attributes:
-        kind: What kind of children its workers are; see `actor.py`.
+        kind: The kind of child of its workers; see `actor.py`.
         hearing: One of `HEARINGS`.
         made: Whether functions make the children of supervisors, in place of lists.
     """
@@ -42,14 +42,14 @@ class Manner:
     made: bool = False
 
     def fitted(self, scenario: Scenario) -> Scenario:
-        """Return `scenario` without what this kind of child cannot do.
+        """Return `scenario` without the parts that this kind of child cannot do.
 
-        - Only a child that says when it is ready can be dead on arrival: it has said so, and ended,
-          before its supervisor hears of the first.
-        - A plain coroutine function is ready at once. It cannot fail to start, or take its time.
-        - A limit of 0 is over before a child that is asked, and not cancelled, can take a step.
-        - One that is told to end before its first step never runs (AIO-06): where that may be, it
-          must not want to end otherwise than asked.
+        - Only a child that reports when it is ready can be dead on arrival: it has done so, and
+          ended, before its supervisor handles the first.
+        - A plain coroutine function is ready at once. It cannot fail to start, or start slowly.
+        - A limit of 0 is over before a child that is asked, not cancelled, can take a step.
+        - A child that is told to end before its first step never runs (AIO-06): where that may be,
+          its script must not end in another way than asked.
         """
         if self.kind == "announced":
             return scenario
@@ -80,16 +80,16 @@ class Manner:
         return Scenario(tree, tuple(map(step, scenario.steps)))
 
     def heard(self, trace: Trace) -> Trace:
-        """Return what of `trace` can be heard of in this manner."""
+        """Return the part of `trace` that this manner reports."""
         return [self._section(section) for section in trace]
 
     def _section(self, section: Section) -> Section:
         events, results, ended = section.events, section.results, section.ended
-        if self.kind == "plain":  # it is ready before it takes its first step
+        if self.kind == "plain":  # a child is ready before it takes its first step
             events = [event for event in events if not event.startswith("start ")]
         if self.hearing == "unheard":
             events = [event for event in events if event.split()[0] in _TOLD_BY_CHILDREN]
-            if self.kind == "plain":  # it may never have taken that step
+            if self.kind == "plain":  # the child may never have taken that step
                 events = [event for event in events if event.split()[0] not in {"asked", "end"}]
             results = [re.sub(r"\berror .*", "error", found) for found in results]
             ended = []

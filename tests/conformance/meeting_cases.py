@@ -1,4 +1,4 @@
-"""Scenarios whose steps meet what goes on: slow starts and stops that are held up."""
+"""Scenarios whose steps meet an operation in progress: slow starts and held-up stops."""
 
 from __future__ import annotations
 

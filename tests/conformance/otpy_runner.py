@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from tests.conformance.scenario import Scenario, Step
     from tests.conformance.trace import Trace
 
-REST = 10.0  # virtual seconds: more than any child of any scenario takes
-MOMENT = 0.3  # the same where something is held up: no limit is to be over before that goes on
-TURNS = 50  # of the loop: more than anything takes to reach a supervisor that takes no time
+REST = 10.0  # virtual seconds: longer than any child of any scenario takes
+MOMENT = 0.3  # the same with held-up children: no limit is over before those go on
+TURNS = 50  # turns of the loop: more than anything takes to reach an idle supervisor
 
 REFUSALS: dict[type[Exception], str] = {
     AlreadyStarted: "already_started",
@@ -78,7 +78,7 @@ def play(scenario: Scenario, manner: Manner = Manner()) -> Trace:  # noqa: B008 
 
 @final
 class _Held:
-    """A supervisor that takes note of nothing, as long as somebody else is busy with it."""
+    """A supervisor that handles nothing until the test releases it."""
 
     def __init__(self, supervisor: Any) -> None:
         self._supervisor = supervisor
@@ -90,18 +90,18 @@ class _Held:
         return lambda *news: self._news.append((name, news))
 
     async def grown(self, before: int) -> None:
-        """Wait until what was just done has reached it, if it ever does."""
+        """Wait until the effect of the last item has reached the supervisor, if it ever does."""
         for _ in range(TURNS):
             if len(self) > before:
                 return
             await asyncio.sleep(0)
 
     def __len__(self) -> int:
-        """Return how much has reached it."""
+        """Return the number of events that have reached the supervisor."""
         return len(self._news)
 
     def release(self) -> None:
-        """Let it take note of everything, in order, before anything else happens."""
+        """Let the supervisor handle all its events, in order, before anything else happens."""
         supervisor = self._supervisor
         del supervisor.take, supervisor.child_exited
 
@@ -124,8 +124,8 @@ class _Run:
         self._events: list[str] = []
         self._cast = Cast(self._events.append, manner.kind, made=manner.made)
         self._ended: list[str] = []
-        self._calls: list[tuple[str, asyncio.Task[str]]] = []  # of this step, and unanswered ones
-        self._failures: dict[str, str] = {}  # why starts by hand failed, by path
+        self._calls: list[tuple[str, asyncio.Task[str]]] = []  # new and unanswered ones
+        self._failures: dict[str, str] = {}  # reasons of failed starts by hand, by path
         self._root: Supervisor | None = None
         self._pools = {p for p, n in scenario.nodes() if isinstance(n, Sup) and n.is_pool}
 
@@ -146,11 +146,11 @@ class _Run:
             await self._clock.advance(self._rest)
         await asyncio.gather(*(call for _, call in self._calls))
         if not host.cancelled():
-            host.exception()  # the root gave up: seen, and no news
+            host.exception()  # the root gave up: already recorded
         return trace
 
     async def _host(self, tree: Sup) -> None:
-        """Be the root's parent."""
+        """Be the parent of the root."""
         spec: SupervisorSpec = self._cast.spec(tree)
         hooks: dict[str, list[Callable[[Report], object]]] = {
             "recorded": [self._hear],
@@ -174,7 +174,7 @@ class _Run:
         raise AssertionError("neither started nor failed")
 
     def _answers(self, known: int) -> list[str]:
-        """Return the answers to the calls of this step, and those to earlier ones that came."""
+        """Return the answers to the calls of this step, and late answers to earlier calls."""
         late, new = self._calls[:known], self._calls[known:]
         results = [call.result() if call.done() else "waits" for _, call in new]
         results += [f"late {tag}: {call.result()}" for tag, call in late if call.done()]
@@ -184,7 +184,7 @@ class _Run:
     # --- steps -----------------------------------------------------------------------------------
 
     async def _step(self, step: Step, number: str) -> None:
-        """Do it."""
+        """Take one step."""
         if not isinstance(step, Together):
             self._do(step, self._supervisor_of(step), number)
             return
@@ -198,7 +198,7 @@ class _Run:
             held.release()
 
     def _do(self, step: Step, supervisor: Any, tag: str) -> bool:
-        """Begin to do it; return whether a supervisor will hear of it."""
+        """Begin an item of a step; return whether a supervisor will learn of it."""
         match step:
             case Die():
                 return self._die(step)
@@ -226,13 +226,13 @@ class _Run:
             process.kill()
             return True
         hint = self._cast.hints.get(step.path)
-        if hint is None:  # it is ending already
+        if hint is None:  # the child is already ending
             return False
         if step.by == "others" and step.reason != "killed":
             event(f"exit {step.path} {step.reason}")
             process.exit(reason(step.reason))
             if step.reason == "normal":
-                return False  # nobody hears of it
+                return False  # no supervisor learns of it
         del self._cast.hints[step.path]
         if step.reason == "killed":
             event(f"kill {step.path}")
@@ -296,7 +296,7 @@ class _Run:
     # --- what is seen ----------------------------------------------------------------------------
 
     def _shown(self, path: str) -> str:
-        """Return how a supervisor names the child at `path`: one of a pool has no name."""
+        """Return a supervisor's name for the child at `path`; a child of a pool has none."""
         above = path.rpartition("/")[0]
         return f"{above}/?" if above in self._pools else path
 
@@ -327,7 +327,7 @@ class _Run:
                 pass
 
     def _speak_for(self, path: str) -> None:
-        """Say what a plain child that never took its first step would have said (AIO-06)."""
+        """Record the events of a plain child that never took its first step (AIO-06)."""
         script = self._cast.unplayed.pop(path, None)
         if script is not None and script.ends != "silent" and script.shutdown != "brutal_kill":
             self._events += [f"asked {path}", f"end {path} {script.ends}"]
@@ -342,7 +342,7 @@ class _Run:
         return Section(step, events, results, ended, [tables[path] for path in sorted(tables)])
 
     async def _tables(self, supervisor: Any, tables: dict[str, str]) -> None:
-        """Look into every supervisor that is not busy, which would not answer now."""
+        """Read the tables of every supervisor that is idle, and so can answer."""
         path = supervisor.path
         if supervisor.settled:
             tables[path] = f"{path}: {await _which(supervisor)} ({await _count(supervisor)})"

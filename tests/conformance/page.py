@@ -1,4 +1,4 @@
-"""Write `docs/reference/conformance.md`: each rule, whether it holds here, and how that is known.
+"""Write `docs/reference/conformance.md`: each rule, whether it holds here, and the proof.
 
 python -m tests.conformance.page
 """

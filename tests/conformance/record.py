@@ -1,4 +1,4 @@
-"""Record what Erlang and Elixir do with the hand-written scenarios.
+"""Record the traces of Erlang and Elixir for the hand-written scenarios.
 
 python -m tests.conformance.record
 """
@@ -39,13 +39,13 @@ ELIXIR_BOOKS: dict[str, list[elixir_case.Case]] = {
 
 
 def recorded(book: str) -> dict[str, Any]:
-    """Return the recordings of one book: by name, scenario and trace."""
+    """Return the recordings of one book: the scenario and the trace of each name."""
     found: dict[str, Any] = json.loads((FOLDER / f"{book}.json").read_text(encoding="utf-8"))
     return found
 
 
 def main() -> None:
-    """Record every book anew."""
+    """Record every book again."""
     _record(ERLANG, "erlang", BOOKS)
     _record(ELIXIR, "elixir", ELIXIR_BOOKS)
 

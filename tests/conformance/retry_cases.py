@@ -1,4 +1,4 @@
-"""Scenarios about children that did not start again, for single rules: who finds them so."""
+"""Scenarios for single rules about children that did not start again, and calls that find them."""
 
 from __future__ import annotations
 

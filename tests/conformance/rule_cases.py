@@ -1,4 +1,4 @@
-"""Scenarios for single rules, where OTP's own suite has no case that shows them."""
+"""Scenarios for single rules that no case of OTP's own suite shows."""
 
 from __future__ import annotations
 

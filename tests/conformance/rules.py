@@ -1,4 +1,4 @@
-"""The numbered rules: which there are, which otpy departs from, which have no meaning in it."""
+"""The numbered rules: all, those that otpy departs from, and those without a meaning in it."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ ELIXIR_NOT_APPLICABLE: Final = {
 
 
 def all_rules() -> Iterator[str]:
-    """Yield every rule there is."""
+    """Yield every rule."""
     for section, count in _COUNTS.items():
         for number in range(1, count + 1):
             separator = "" if section.startswith("SUP") else "-"
@@ -198,5 +198,5 @@ def all_rules() -> Iterator[str]:
 
 
 def section_of(rule: str) -> str:
-    """Return the section a rule stands in."""
+    """Return the section of a rule."""
     return rule[:5] if rule.startswith("SUP") else rule[:3]

@@ -1,7 +1,7 @@
 """The scenario language: a tree of scripted children and a list of steps, as one frozen value.
 
-A scenario says nothing of how a supervisor works. It is run by `runner.erl` on Erlang's own
-supervisor and by `otpy_runner.py` on otpy; what both saw is compared.
+A scenario does not say how a supervisor works. `runner.erl` runs it on Erlang's own supervisor and
+`otpy_runner.py` on otpy; their traces are compared.
 
 Words for reasons: `normal`, `shutdown`, `shutdown:x` (a shutdown with a detail), `boom` (a crash)
 and `killed`.
@@ -34,7 +34,7 @@ class Worker:
         restart: "permanent", "transient" or "temporary".
         shutdown: Its shutdown limit.
         significant: Whether its end can end its supervisor.
-        starts: How its starts go, one letter each, counted over the whole scenario: `s` succeeds,
+        starts: Results of starts, one letter each, counted over the whole scenario: `s` succeeds,
             `f` fails, `e` raises, `h` fails with reason `shutdown`, `i` is ignored, `d` succeeds
             and the child is dead (`boom`) on arrival, `w` waits until a step releases it and
             succeeds, `W` waits and fails. After the last letter all succeed.
@@ -59,10 +59,10 @@ class Worker:
 @final
 @frozen
 class Sup:
-    """A supervisor, with its flags and its role as somebody's child.
+    """A supervisor, with its flags and its role as a child.
 
-    With the strategy `simple_one_for_one` its one child is a pattern: it is not started, and those
-    who are have its restart type and its limit. They are known by their ids to the scenario alone.
+    With the strategy `simple_one_for_one` its one child is a pattern that is not started. Started
+    children have its restart type and its limit, and only the scenario knows them by their ids.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Sup:
 
     @property
     def is_pool(self) -> bool:
-        """Whether its children come and go."""
+        """Whether the supervisor is a pool, whose children come and go."""
         return self.strategy == POOL
 
 
@@ -86,10 +86,10 @@ Node: TypeAlias = Worker | Sup
 @final
 @frozen
 class Die:
-    """The child at `path` ends with `reason`: by "itself", or because "others" make it.
+    """The child at `path` ends with `reason`: by "itself", or because "others" end it.
 
-    Only a child that is "silent" does what others want, but nobody survives being "killed".
-    Nothing happens if it does not run.
+    Only a "silent" child obeys others, but no child survives being "killed". Nothing happens if it
+    does not run.
     """
 
     path: str
@@ -114,7 +114,7 @@ class Call:
 @final
 @frozen
 class Stop:
-    """The root's parent ends with `reason`, or asks the root to."""
+    """The root's parent ends with `reason`, or asks the root to end."""
 
     reason: str = "shutdown"
 
@@ -122,7 +122,7 @@ class Stop:
 @final
 @frozen
 class Together:
-    """All this happens, in this order, before the supervisor at `path` takes note of any of it."""
+    """All items happen, in this order, before the supervisor at `path` handles any of them."""
 
     path: str
     items: tuple[Die | Call | Stop, ...]
@@ -131,7 +131,7 @@ class Together:
 @final
 @frozen
 class Release:
-    """Of those who are held up in their start or in their end the first goes on, by its path."""
+    """The first child, by its path, that is held up in its start or its end goes on."""
 
 
 Step: TypeAlias = Die | Call | Stop | Together | Release
@@ -140,13 +140,13 @@ Step: TypeAlias = Die | Call | Stop | Together | Release
 @final
 @frozen
 class Scenario:
-    """A tree, and what happens to it."""
+    """A tree, and the steps that happen to it."""
 
     tree: Sup
     steps: tuple[Step, ...] = ()
 
     def nodes(self) -> Iterator[tuple[str, Node]]:
-        """Yield every path and node there will ever be, added ones included, top down."""
+        """Yield every path and node that can ever exist, added ones included, top down."""
         yield from below(self.tree.id, self.tree)
         for step in self.steps:
             for item in step.items if isinstance(step, Together) else (step,):
@@ -155,20 +155,20 @@ class Scenario:
 
     @property
     def holds(self) -> bool:
-        """Whether a step may meet something that goes on."""
+        """Whether a step may meet an operation in progress."""
         workers = [node for _, node in self.nodes() if isinstance(node, Worker)]
         return any(w.takes == HELD or set("wW") & set(w.starts) for w in workers)
 
     def plain(self) -> dict[str, Any]:
-        """Return it as dicts, lists, texts and numbers."""
+        """Return the scenario as dicts, lists, texts and numbers."""
         return {"tree": asdict(self.tree), "steps": [_plain_step(step) for step in self.steps]}
 
     def term(self) -> str:
-        """Return it as an Erlang term, in one line."""
+        """Return the scenario as an Erlang term, in one line."""
         return f"{term_of(self.plain())}.\n"
 
     def __str__(self) -> str:
-        """Return it as Python text that builds it anew."""
+        """Return the scenario as Python code that makes it again."""
         return f"Scenario(\n    {self.tree},\n    {self.steps},\n)"
 
 

@@ -1,4 +1,4 @@
-"""Cases about significant children: those of OTP's own suite, and those for single rules."""
+"""Cases about significant children: those of OTP's own suite, and scenarios for single rules."""
 
 from __future__ import annotations
 

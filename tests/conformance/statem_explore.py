@@ -1,4 +1,4 @@
-"""Compare state machines with a running Erlang on random scenarios, or record what it does.
+"""Compare state machines with a running Erlang on random scenarios, or record its traces.
 
     python -m tests.conformance.statem_explore --seed 1 --count 1000
     python -m tests.conformance.statem_explore --record
@@ -30,17 +30,17 @@ RECORDS = 150
 
 
 class Mismatch(AssertionError):
-    """otpy did something else than Erlang."""
+    """A difference between otpy and Erlang."""
 
 
 @define
 class Tally:
-    """What has been compared.
+    """A record of the comparisons.
 
     Attributes:
-        compared: How many scenarios.
-        timers_lost: How many were not, because of a difference with a name.
-        played_again: How often Erlang had to play one once more.
+        compared: The number of compared scenarios.
+        timers_lost: The number of those that were not, because of a named difference.
+        played_again: The number of scenarios that Erlang had to play again.
     """
 
     compared: int = 0
@@ -49,7 +49,7 @@ class Tally:
 
 
 def drawn(number: int, count: int) -> list[Scenario]:
-    """Return `count` scenarios of this seed in which no two things are due at one moment."""
+    """Return `count` scenarios of this seed in which no two things are due at the same moment."""
     found: list[Scenario] = []
 
     @seed(number)
@@ -70,7 +70,7 @@ def drawn(number: int, count: int) -> list[Scenario]:
 
 
 def acted(scenario: Scenario, *, awaited: bool = False) -> tuple[list[str], bool]:
-    """Act a scenario out here, in virtual time."""
+    """Play a scenario on otpy, in virtual time."""
     return MockClock().run(act(scenario, awaited=awaited))
 
 
@@ -87,18 +87,18 @@ def originals(batch: list[Scenario]) -> list[list[str]]:
 
 
 def loses_a_timer(trace: list[str]) -> bool:
-    """Whether Erlang hands out the bare message of a timer that took the place of one of 0.
+    """Whether Erlang delivers the bare message of a timer that replaced one of 0.
 
-    OTP 25 starts it and forgets its reference, so that it is never a timeout.
+    OTP 25 starts the timer and loses its reference, so it never becomes a timeout.
     """
     return any("#Ref" in entry for entry in trace)
 
 
 def compare(scenario: Scenario, original: list[str], tally: Tally) -> None:
-    """Act `scenario` out here in both manners, and compare.
+    """Play `scenario` on otpy in both manners, and compare.
 
     Raises:
-        Mismatch: If they differ in anything but the difference that has a name.
+        Mismatch: If they differ in anything but the named difference.
     """
     if loses_a_timer(original):
         tally.timers_lost += 1
@@ -113,9 +113,9 @@ def compare(scenario: Scenario, original: list[str], tally: Tally) -> None:
 
 
 def compare_fresh(scenario: Scenario, original: list[str], tally: Tally) -> None:
-    """Do as `compare`, but believe in a difference only if Erlang shows it again and again.
+    """Compare, but accept a difference only if Erlang shows it each time.
 
-    Erlang plays in real time, and on a busy machine what is due later may come first.
+    Erlang plays in real time, and on a busy machine a later event may come first.
 
     Raises:
         Mismatch: If they differ each time.
@@ -133,7 +133,7 @@ def compare_fresh(scenario: Scenario, original: list[str], tally: Tally) -> None
 
 
 def recorded() -> list[tuple[Scenario, list[str]]]:
-    """Return what is recorded: scenarios, and what Erlang did."""
+    """Return the recordings: scenarios, and Erlang's traces."""
     found: list[Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
     return [(ast.literal_eval(one["scenario"]), one["trace"]) for one in found]
 

@@ -1,8 +1,8 @@
-"""Scenarios of state machines, and how otpy acts them out; `statem_runner.erl` is the original.
+"""Scenarios of state machines, and their play on otpy; `statem_runner.erl` is the original.
 
 A scenario is `(mode, enter, (state, actions), script, steps)` of tuples, lists, numbers and words,
-so that it is an Erlang term too. In its n-th callback the machine does what the n-th line of the
-script says.
+so that it is an Erlang term too. In its n-th callback the machine follows the n-th line of the
+script.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ DATA: st.SearchStrategy[Any] = st.one_of(st.just("same"), st.integers(0, 9))
 
 
 def _action(number: int) -> st.SearchStrategy[Any]:
-    """An action; what it says is unlike that of any other line."""
+    """An action, whose words differ from those of any other line."""
     word = f"w{number}"
     return st.one_of(
         st.just("postpone"),
@@ -90,7 +90,7 @@ def _line(number: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
-    """A scenario; every call asks something of its own."""
+    """A scenario, in which every call asks something different."""
     calls = iter(CALLS)
     words = iter(f"m{n}" for n in range(30))
 
@@ -118,7 +118,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 class _Actor(GenStateMachine[Any, Any, str, int]):
-    """A machine that follows a script and notes what it sees."""
+    """A machine that follows a script and records its events."""
 
     def init(self, note: Any, first: Any, script: list[Any]) -> Next[str, int]:
         self.note = note
@@ -201,7 +201,7 @@ class _Actor(GenStateMachine[Any, Any, str, int]):
 
 
 class _AsyncActor(_Actor):
-    """The same, whose callbacks are to be awaited."""
+    """The same machine, with callbacks that must be awaited."""
 
     async def handle_event(self, event: MachineEvent, state: str, data: int) -> Any:
         return super().handle_event(event, state, data)
@@ -213,7 +213,7 @@ def seconds(time: Any) -> float | None:
 
 
 def reason_of(reason: Any) -> Any:
-    """Return a reason as the original notes it."""
+    """Return a reason as the original records it."""
     match reason:
         case Normal():
             return "normal"
@@ -224,7 +224,7 @@ def reason_of(reason: Any) -> Any:
 
 
 async def act(scenario: Scenario, *, awaited: bool = False) -> tuple[list[str], bool]:
-    """Act a scenario out; return its trace, and whether two things were due at one moment."""
+    """Play a scenario; return its trace, and whether two things were due at the same moment."""
     mode, enter, first, script, steps = scenario
     log: list[Any] = []
     over = False
@@ -305,7 +305,7 @@ async def _step(
 
 
 def told(trace: list[str]) -> list[str]:
-    """Return a trace with the answers of each step at its end: nobody says when they arrive."""
+    """Return a trace with the answers of each step at its end, because their time is unknown."""
     ordered: list[str] = []
     answers: list[str] = []
     for entry in [*trace, "step"]:

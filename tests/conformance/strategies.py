@@ -1,14 +1,14 @@
-"""Hypothesis strategies for scenarios: any tree up to depth 5, anything done to it.
+"""Hypothesis strategies for scenarios: any tree up to depth 5, with any steps.
 
-What is never generated, because nothing could be compared:
+Some scenarios are never generated, because they could not be compared:
 
 - Children that refuse to end under a limit of `infinity`, or of seconds: both sides would wait.
 - Children that are dead on arrival below the root: two supervisors would be at work at once, and
-  Erlang promises no order of what different processes do (SIG-05).
-- Supervisors that are killed together with something else, unless that comes later: there is no
-  moment in otpy at which a supervisor has ended and the one above does not know it yet.
+  Erlang promises no order of the events of different processes (SIG-05).
+- Supervisors that are killed together with something else, unless that comes later: otpy has no
+  moment in which a supervisor has ended and the one above does not know it yet.
 
-What is never generated because otpy differs on purpose is listed in `differences.py`, by name.
+Scenarios that are never generated because otpy differs on purpose are named in `differences.py`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ OPERATIONS: Final = (
     *("terminate", "restart", "start", "delete") * 2,
     *("which", "count", "get"),
 )
-DEEPEST: Final = 5  # levels of a tree, but for those that are added
+DEEPEST: Final = 5  # levels of a tree, without those that are added
 NAP: Final = 3  # milliseconds
-SHORT: Final = 15  # milliseconds that those who refuse are granted
+SHORT: Final = 15  # milliseconds granted to a child that refuses
 
 
 @st.composite
@@ -86,7 +86,7 @@ def _starts(draw: st.DrawFn, *, at_root: bool) -> str:
     kind = draw(st.sampled_from(("", "retries", "any")))
     if not kind:
         return ""
-    if kind == "retries":  # it fails as soon as it is restarted, and perhaps again and again
+    if kind == "retries":  # the child fails when restarted, perhaps several times
         return "s" + draw(st.text(st.sampled_from("feh"), min_size=1, max_size=4))
     letters = "fsfehid" if at_root else "fsfehi"
     first = "" if draw(_one_in(15)) else "s"
@@ -109,8 +109,8 @@ def supervisors(draw: st.DrawFn, id: str, above: str, depth: int, *, doomed: boo
         id: Its id.
         above: The `auto_shutdown` of its own supervisor.
         depth: Its level in the tree; the root's is 1.
-        doomed: Whether one above it may be killed; see `killed_supervisor`. It has no supervisors
-            then: Erlang's would end in their own time, with `shutdown`.
+        doomed: Whether one above it may be killed; see `killed_supervisor`. It then has no
+            supervisors: Erlang's would end in their own time, with `shutdown`.
     """
     deepest = depth if doomed else DEEPEST
     doomed = doomed or (depth > 1 and draw(_one_in(6)))
@@ -142,17 +142,17 @@ def _nodes(
 
 @st.composite
 def pools(draw: st.DrawFn) -> Scenario:
-    """Return a tree with a pool, up to three levels below the root, and what happens to that.
+    """Return a tree with a pool, up to three levels below the root, and steps for it.
 
-    Its starts and restarts run side by side (`dynamic_starts`). So one thing is over before the
-    next, or many children die at once and all start again, or one start is in progress while
+    Its starts and restarts run side by side (`dynamic_starts`). So one step is over before
+    the next, or many children die at once and all start again, or one start is in progress while
     something happens above the pool.
     """
     auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(2)) else "never"
     pattern = draw(workers("pattern", auto))
     way = draw(st.sampled_from(("one by one", "at once", "held up")))
     if way != "one by one" and pattern.shutdown not in {LONG, "infinity"}:
-        # A stop leaves no time to a start in progress of another.
+        # A stop leaves no time for another child's start in progress.
         pattern = evolve(pattern, shutdown=LONG, ends="shutdown", takes=0)
     intensity = draw(st.sampled_from(INTENSITIES))
     node = Sup("p", (pattern,), POOL, intensity, auto, restart=draw(st.sampled_from(RESTARTS)))
@@ -173,7 +173,7 @@ def pools(draw: st.DrawFn) -> Scenario:
 
 @final
 class _PoolScript:
-    """Makes the steps of a scenario that is about a pool."""
+    """Makes the steps of a scenario about a pool."""
 
     def __init__(self, draw: st.DrawFn, pattern: Worker, path: str) -> None:
         self._draw = draw
@@ -183,11 +183,11 @@ class _PoolScript:
         self._started = 0
 
     def one_by_one(self) -> list[Step]:
-        """Let each thing be over before the next."""
+        """Let each step be over before the next."""
         return [self._step() for _ in range(self._draw(st.integers(2, 10)))]
 
     def at_once(self) -> list[Step]:
-        """Let many children die in one moment, some of them more than once."""
+        """Let many children die at the same moment, some of them more than once."""
         draw, steps = self._draw, list[Step]()
         for _ in range(draw(st.integers(1, 3))):
             steps += [self._start("") for _ in range(draw(st.integers(1, 9)))]
@@ -199,7 +199,7 @@ class _PoolScript:
         return steps
 
     def held_up(self) -> list[Step]:
-        """Let something happen above while the only child is held up in its start."""
+        """Let something happen above while the start of the only child is held up."""
         draw = self._draw
         how = draw(st.sampled_from(("w", "W")))
         if draw(st.booleans()):
@@ -266,7 +266,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     tree = Sup("top", root.children, root.strategy, root.intensity, root.auto_shutdown)
     places = _Places(Scenario(tree))
     steps: list[Step] = draw(_some(_steps(places), 1, 8))
-    if places.failing and not draw(_one_in(4)):  # before anything else has used up the failures
+    if places.failing and not draw(_one_in(4)):  # before another step has used up the failures
         steps.insert(0, draw(_retries(places)))
     if draw(st.booleans()):
         return draw(_holding(Scenario(tree, tuple(steps))))
@@ -276,12 +276,13 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 @st.composite
 def _holding(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """Return `scenario` with children that are held up, so that steps meet what is going on.
+    """Return `scenario` with held-up children, so that steps meet an operation in progress.
 
-    Without what would overtake it (`stop_overtakes`): stops, and children that are held up below a
-    supervisor which its own may stop. And without bad specs, which are refused at once
-    (`bad_specs_are_refused_by_the_caller`). The first start does not fail: nothing could let those
-    go on whose end is held up, and each would take its limit, of real seconds there.
+    It leaves out what would overtake such children (`stop_overtakes`): stops, and held-up children
+    below a supervisor that its own may stop. It also leaves out bad specs, which are refused at
+    once (`bad_specs_are_refused_by_the_caller`). The first start does not fail: no step could
+    release the children whose end is held up, and each would take its limit, of real seconds in
+    Erlang.
     """
 
     def held(node: Any) -> Any:
@@ -312,7 +313,7 @@ def _holding(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 
 def _starting(node: Any) -> Any:
-    """Return `node`, of which everything starts the first time."""
+    """Return `node` with first starts that all succeed."""
     if isinstance(node, Sup):
         return evolve(node, children=tuple(map(_starting, node.children)))
     return evolve(node, starts=f"s{node.starts[1:]}" if node.starts else "")
@@ -326,7 +327,7 @@ MANNERS: Final = st.builds(Manner, st.sampled_from(KINDS), st.sampled_from(HEARI
 
 
 class _Places:
-    """What steps can be about: paths of workers, supervisors, and the ids of their children."""
+    """The targets of steps: paths of workers, supervisors, and the ids of their children."""
 
     def __init__(self, scenario: Scenario) -> None:
         nodes = dict(scenario.nodes())
@@ -351,7 +352,7 @@ class _Places:
         }
 
     def may_be_killed(self, path: str) -> bool:
-        """Whether a supervisor that stands at `path`, or above it, may be killed."""
+        """Whether a supervisor at `path`, or above it, may be killed."""
         return any(f"{path}/".startswith(f"{doomed}/") for doomed in self.doomed)
 
 
@@ -375,7 +376,7 @@ def _steps(draw: st.DrawFn, places: _Places) -> Step:
     if kind == "call":
         return draw(_calls(places, sup, ids))
     stop = [Stop(draw(st.sampled_from(STOP_REASONS)))] if sup == "top" and draw(_one_in(15)) else []
-    if draw(_one_in(2)):  # all about one child, mostly
+    if draw(_one_in(2)):  # mostly about one child
         ids = [draw(st.sampled_from(ids))]
     items: list[Die | Call] = draw(_some(_items(places, sup, ids), 2, 6))
     return Together(sup, (*stop, *items))
@@ -383,7 +384,7 @@ def _steps(draw: st.DrawFn, places: _Places) -> Step:
 
 @st.composite
 def _massacre(draw: st.DrawFn, places: _Places) -> Together:
-    """Return a step in which all workers of a supervisor die at once, most often of the largest."""
+    """Return a step in which all workers of one supervisor, mostly the largest, die at once."""
     most = max(places.sups, key=lambda path: len(places.below[path]))
     others = [path for path in places.sups if places.below[path]]
     sup = draw(st.sampled_from(others)) if draw(_one_in(3)) else most
@@ -401,11 +402,11 @@ def _retries(draw: st.DrawFn, places: _Places) -> Together:
     sup, _, name = path.rpartition("/")
     ids = [*[name] * 6, *places.ids[sup], "new", "other"]
     begin: list[Die | Call]
-    if path in places.doomed:  # first of all: see above
+    if path in places.doomed:  # it must come first: see above
         begin = [Die(path, "killed")]
     else:
         begin = [draw(_items(places, sup, ids))] if draw(_one_in(6)) else []
-        # In a group, who ends may be another than who then fails to start.
+        # In a group, the child that ends may differ from the one that then fails to start.
         other = draw(_one_in(6))
         why = draw(st.sampled_from(("boom", "killed")))
         begin.append(_die(draw, places, places.below[sup]) if other else Die(path, why))
@@ -429,7 +430,7 @@ def _die(draw: st.DrawFn, places: _Places, paths: list[str]) -> Die:
 
 
 def _fails(node: Node) -> bool:
-    """Whether the second start of `node` fails, and is then tried again."""
+    """Whether the second start of `node` fails, and is then retried."""
     if node.restart == "temporary":
         return False
     if isinstance(node, Sup):
@@ -438,7 +439,7 @@ def _fails(node: Node) -> bool:
 
 
 def _levels(node: Node) -> int:
-    """Return how many supervisors stand one below the other, `node` included."""
+    """Return the number of nested supervisors, `node` included."""
     return 1 + max(map(_levels, node.children), default=0) if isinstance(node, Sup) else 0
 
 
@@ -460,11 +461,11 @@ def _calls(draw: st.DrawFn, places: _Places, sup: str, ids: list[str]) -> Call:
     auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(3)) else places.auto[sup]
     doomed = places.may_be_killed(f"{sup}/{name}")
     too_deep = doomed and sup.count("/") > 1
-    if draw(_one_in(6)) and not too_deep:  # an id of its own: no step shall take it for a worker
+    if draw(_one_in(6)) and not too_deep:  # its own id, so that no step takes it for a worker
         return Call(sup, op, draw(supervisors("sup", auto, 3, doomed=doomed)))
     child = draw(workers(name, auto, at_root=sup == "top", doomed=doomed))
-    if f"{sup}/{name}" in places.silent:  # so does what takes its place: in OTP, who traps exits
-        child = evolve(child, ends="silent")  # lives on when others would make it end
+    if f"{sup}/{name}" in places.silent:  # its successor is silent too: in OTP, one that traps
+        child = evolve(child, ends="silent")  # exits would survive the others' request
     return Call(sup, op, child)
 
 
@@ -476,5 +477,5 @@ def _some(what: st.SearchStrategy[Any], least: int, most: int) -> st.SearchStrat
 
 
 def _one_in(n: int) -> Any:
-    """Return a strategy for a truth that is true once in `n` times, and shrinks to false."""
+    """Return a strategy that is true once in `n` times, and shrinks to false."""
     return st.integers(0, n - 1).map(lambda drawn: drawn == n - 1)

@@ -1,4 +1,4 @@
-"""The cases of OTP's own supervisor suite that have an equivalent, named alike."""
+"""The cases of OTP's own supervisor suite that have an equivalent, with their names."""
 
 from __future__ import annotations
 

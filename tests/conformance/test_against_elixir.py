@@ -1,4 +1,4 @@
-"""otpy beside a real Elixir: the recorded scenarios once more."""
+"""otpy beside a real Elixir, with the recorded scenarios played again."""
 
 from __future__ import annotations
 

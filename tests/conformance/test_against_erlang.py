@@ -1,4 +1,4 @@
-"""otpy beside a real Erlang: fresh random scenarios, and the recorded ones once more."""
+"""otpy beside a real Erlang: fresh random scenarios, and the recorded ones again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [
 
 @pytest.fixture
 def erlang() -> Iterator[Erlang]:
-    """One Erlang machine."""
+    """Yield one Erlang machine."""
     with Erlang() as machine:
         yield machine
 
@@ -30,7 +30,7 @@ def test_otpy_does_what_erlang_does(erlang: Erlang) -> None:
     """On generated scenarios, both show the same trace.
 
     OTPY_CONFORMANCE_SEED chooses the scenarios; CI takes fresh ones each time. A failure prints the
-    shortest scenario, both traces, and how to see it again.
+    shortest scenario, both traces, and how to repeat it.
     """
     tally = explore(erlang, SEED, SCENARIOS)
     assert tally.scenarios >= SCENARIOS

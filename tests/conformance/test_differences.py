@@ -1,4 +1,4 @@
-"""What otpy does where it differs from Erlang on purpose."""
+"""otpy's behaviour where it differs from Erlang on purpose."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_killed_supervisor_takes_its_children_along() -> None:
 
 
 def test_a_limit_of_zero_lets_a_child_end_at_once() -> None:
-    """SUP-702: a child that ends in the turn in which it is cancelled was not killed."""
+    """SUP-702: a child that ends in the turn of its cancellation was not killed."""
     tree = top(permanent("a", shutdown=0), permanent("b", shutdown=0, takes=1))
     assert events(tree, Stop()) == [
         "asked top/b",
@@ -63,7 +63,7 @@ def test_a_limit_of_zero_lets_a_child_end_at_once() -> None:
 
 
 def test_a_stop_overtakes_what_is_queued() -> None:
-    """SUP-317, SUP-613: what waits when a stop arrives is not served any more."""
+    """SUP-317, SUP-613: events that wait when a stop arrives are not handled any more."""
     tree = top("a", "b", "c", intensity=9)
     steps = together("die a", "die b", "restart c", "stop")
     section = play(Scenario(tree, (steps,)))[-1]
@@ -83,7 +83,7 @@ def test_a_stop_overtakes_what_is_queued() -> None:
 
 
 def test_an_overtaken_retry_is_dropped() -> None:
-    """SUP-614: b fails again; a's end, which is older than that failure, is served first."""
+    """SUP-614: b fails again; the end of a, which is older than that failure, is handled first."""
     tree = top(
         permanent("a", starts="sdd"),
         permanent("b", starts="sff"),
@@ -99,7 +99,7 @@ def test_an_overtaken_retry_is_dropped() -> None:
 
 
 async def test_who_refuses_to_be_killed_is_abandoned(clock: MockClock) -> None:
-    """AIO-04: it is given up after two cancellations, and never said to be dead."""
+    """AIO-04: it is abandoned after two cancellations, and never reported dead."""
     reports = Recording()
     child = ChildSpec("a", asyncio.Event().wait, shutdown=BRUTAL_KILL)
     with FaultPlan([faults.ignore_cancellation("top/a")]).active():

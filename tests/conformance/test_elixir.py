@@ -1,4 +1,4 @@
-"""Hand-written scenarios, beside what Elixir was seen to do with them; needs no Elixir."""
+"""Hand-written scenarios beside their traces from Elixir; this needs no Elixir."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = [
 
 @pytest.mark.parametrize("book", ELIXIR_BOOKS)
 def test_every_case_is_recorded_as_it_is_written(book: str) -> None:
-    """A case that was changed is recorded anew: python -m tests.conformance.record."""
+    """A changed case must be recorded again: python -m tests.conformance.record."""
     written = {c.name: json.loads(json.dumps(c.scenario.plain())) for c in ELIXIR_BOOKS[book]}
     assert len(written) == len(ELIXIR_BOOKS[book]), "two cases have the same name"
     found = recorded(book)
@@ -29,7 +29,7 @@ def test_every_case_is_recorded_as_it_is_written(book: str) -> None:
 
 @pytest.mark.parametrize(("book", "case"), CASES)
 def test_otpy_does_what_elixir_did(book: str, case: Case) -> None:
-    """The same answers, ends and tables, and of everybody the same events in the same order."""
+    """Answers, ends and tables are the same, and the events of each writer, in the same order."""
     elixir = from_plain(recorded(book)[case.name]["trace"])
     theirs, ours = alike(case.scenario, elixir, play(case.scenario))
     assert theirs == ours, f"\n{side_by_side(theirs, ours, 'ELIXIR')}"

@@ -1,4 +1,4 @@
-"""What otpy does where it differs from Elixir on purpose."""
+"""otpy's behaviour where it differs from Elixir on purpose."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TREE = top(Tasks("tasks"), person("ann"))
 
 
 def last(tree: Sup, *steps: Step) -> Section:
-    """Return what the last step showed."""
+    """Return the last section."""
     return play(Scenario(tree, steps))[-1]
 
 
@@ -53,7 +53,7 @@ def test_a_child_that_waits_for_its_restart_goes_by_its_id() -> None:
 
 
 def test_tasks_of_an_unlinked_stream_end_with_its_reader() -> None:
-    """TSK-11: however it ends; nothing of it is left."""
+    """TSK-11: this holds however the reader ends; no task is left."""
     args = ("nolink", waits("t", "u"), 2, "ordered", 5000, "exit", -1)
     section = last(TREE, meanwhile(ask("ann", "stream", "tasks", *args), "kill ann"))
     assert "tasks:  (0/0/0/0)" in section.tables
@@ -61,7 +61,7 @@ def test_tasks_of_an_unlinked_stream_end_with_its_reader() -> None:
 
 @pytest.mark.parametrize("reason", ["normal", "shutdown:x"])
 def test_who_awaits_in_vain_ends_with_the_bare_reason(reason: str) -> None:
-    """TSK-07: if that is clean, so is the end of the caller, and no error is reported."""
+    """TSK-07: if the reason is clean, so is the end of the caller, and no error is reported."""
     spawned = ask("ann", "async_nolink", "tasks", Job("t"))
     section = last(TREE, spawned, meanwhile("ann: await! t 5000", f"die t {reason}"))
     assert section.events == [f"t: die {reason}"]
@@ -69,7 +69,7 @@ def test_who_awaits_in_vain_ends_with_the_bare_reason(reason: str) -> None:
 
 
 def test_a_result_can_be_asked_for_again() -> None:
-    """TSK-06: awaiting does not use it up."""
+    """TSK-06: a result can be awaited more than once."""
     spawned = ask("ann", "async_nolink", "tasks", Job("t", "return"))
     again = Do("await", "t", (5000,), "ann")
     section = last(TREE, spawned, meanwhile(again, again))
@@ -77,13 +77,13 @@ def test_a_result_can_be_asked_for_again() -> None:
 
 
 def test_unregistering_nothing_is_no_news() -> None:
-    """REG-12: a listener hears of an `unregister` only if something was held."""
+    """REG-12: a listener is told of an `unregister` only if a key was held."""
     tree = top(Names("names", listener="eve"), person("eve"))
     assert last(tree, Do("unregister", "names", ("hello",), "eve")).events == []
 
 
 async def test_a_dynamic_child_cannot_be_significant() -> None:
-    """DYN-05: it is refused in the caller."""
+    """DYN-05: the spec is refused in the caller."""
     child = otpy.ChildSpec("a", asyncio.Event().wait, significant=True, restart=Restart.TRANSIENT)
     async with otpy.start(DynamicSupervisor.spec("dyn"), hooks=()) as dyn:
         with pytest.raises(InvalidSpec, match="significant"):

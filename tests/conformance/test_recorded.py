@@ -1,4 +1,4 @@
-"""Hand-written scenarios, beside what Erlang was seen to do with them; needs no Erlang."""
+"""Hand-written scenarios beside their traces from Erlang; this needs no Erlang."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = [pytest.param(book, case, id=case.name) for book, cases in BOOKS.items()
 
 @pytest.mark.parametrize("book", BOOKS)
 def test_every_case_is_recorded_as_it_is_written(book: str) -> None:
-    """A case that was changed is recorded anew: python -m tests.conformance.record."""
+    """A changed case must be recorded again: python -m tests.conformance.record."""
     found = recorded(book)
     written = {case.name: json.loads(json.dumps(case.scenario.plain())) for case in BOOKS[book]}
     assert len(written) == len(BOOKS[book]), "two cases have the same name"
@@ -43,9 +43,9 @@ def test_otpy_does_what_erlang_did(book: str, case: Case) -> None:
     "manner", some(MANNERS), ids=lambda manner: f"{manner.kind}-{manner.hearing}"
 )
 def test_every_kind_of_child_does_what_erlang_did(manner: Manner) -> None:
-    """Of what this kind can do, a third of the cases; heard by nobody, by us, or by the log too.
+    """For each kind a third of its possible cases is played, with no hook, ours, or the log too.
 
-    All kinds and hearings are drawn in the comparison with a live Erlang.
+    The comparison with a live Erlang draws from all kinds and hearings.
     """
     first = MANNERS.index(manner) % 3
     fitting = [

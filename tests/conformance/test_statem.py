@@ -1,4 +1,4 @@
-"""State machines beside Erlang's `gen_statem`: what is recorded, and what is fresh."""
+"""State machines beside Erlang's `gen_statem`: recorded scenarios, and fresh ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEED = int(os.environ.get("OTPY_CONFORMANCE_SEED") or 1)
 
 
 def test_a_state_machine_does_what_erlang_did() -> None:
-    """In each recorded scenario, with plain and with awaited callbacks, the traces are the same."""
+    """In each recorded scenario, plain and awaited callbacks show the recorded trace."""
     tally = Tally()
     for scenario, trace in recorded():
         compare(scenario, trace, tally)
@@ -51,7 +51,7 @@ def test_a_state_machine_does_what_erlang_does() -> None:
 def test_a_difference_counts_if_it_is_there_each_time(
     monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
-    """A busy machine may let Erlang's timers come late, in one play but not in all."""
+    """A busy machine may delay Erlang's timers, in one play but not in all."""
     scenario, trace = recorded()[0]
     plays = iter([[*trace, "late"]] * late + [trace])
 
@@ -75,7 +75,7 @@ LOSES = (
 
 
 def test_a_timeout_that_takes_the_place_of_one_of_zero_is_kept() -> None:
-    """Its event comes when its time is over, where OTP 25 hands out the message of a lost timer."""
+    """Its event comes at its time, where OTP 25 delivers the message of a lost timer."""
     trace, _ = acted(LOSES)
     assert "{{timeout,x},late,a,0}" in trace
 
@@ -84,5 +84,5 @@ def test_a_timeout_that_takes_the_place_of_one_of_zero_is_kept() -> None:
 @pytest.mark.real_time
 @pytest.mark.slow
 def test_erlang_still_loses_that_timeout() -> None:
-    """The difference with a name is one: a later OTP that repairs it fails here."""
+    """The named difference still exists: a later OTP that repairs it fails here."""
     assert loses_a_timer(originals([LOSES])[0])

@@ -1,4 +1,4 @@
-"""A trace: what a run of a scenario showed, in words that Erlang, Elixir and otpy share."""
+"""A trace: the record of one run of a scenario, in words that Erlang, Elixir and otpy share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from attrs import asdict, frozen
 @final
 @frozen
 class Section:
-    """What one step showed, up to the moment when everything was at rest again.
+    """The record of one step, up to the moment when everything was at rest again.
 
     Attributes:
         step: The step; "start" is the first.
-        events: What happened, in order. From children: `start a`, `fail a`, `ignore a` (its start),
+        events: The events, in order. From children: `start a`, `fail a`, `ignore a` (its start),
             `die a boom` (by itself), `kill a`, `asked a`, `end a shutdown` (it was asked to end,
             and has). From supervisors: the error context, the child and the reason of each error
             report, and `started a` for each progress report. In a scenario of Elixir each begins
-            with its writer, by whom they are sorted; progress is not told, nor who was killed.
-        results: What calls returned, in the order of the calls.
+            with its writer, by which they are sorted; progress and kills are not recorded.
+        results: The results of calls, in the order of the calls.
         ended: Supervisors that ended, with their exit reasons, sorted.
         tables: The child table and the counts (specs/active/supervisors/workers) of each running
             supervisor, sorted by path.
@@ -33,7 +33,7 @@ class Section:
     tables: list[str]
 
     def lines(self) -> list[str]:
-        """Return it as lines."""
+        """Return the section as lines."""
         return [
             f"== {self.step}",
             *(f"   {event}" for event in self.events),
@@ -47,17 +47,17 @@ Trace = list[Section]
 
 
 def to_plain(trace: Trace) -> list[dict[str, Any]]:
-    """Return `trace` as JSON has it."""
+    """Return `trace` in a form that JSON can hold."""
     return [asdict(section) for section in trace]
 
 
 def from_plain(sections: list[dict[str, Any]]) -> Trace:
-    """Return the trace that `to_plain` was given."""
+    """Return the trace that `to_plain` got."""
     return [Section(**section) for section in sections]
 
 
 def side_by_side(theirs: Trace, otpy: Trace, language: str = "ERLANG") -> str:
-    """Return both traces as text, lines that differ marked."""
+    """Return both traces as text, with lines that differ marked."""
     rows: list[tuple[str, str]] = [(language, "OTPY")]
     for left, right in zip_longest(theirs, otpy):
         a = left.lines() if left else []

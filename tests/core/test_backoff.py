@@ -17,7 +17,7 @@ from tests.core.world import child
 
 
 def never() -> float:
-    """Fail: nothing random is wanted."""
+    """Fail: no random number is expected."""
     raise AssertionError
 
 
@@ -27,12 +27,12 @@ def delays(backoff: Backoff, count: int) -> list[float]:
 
 
 def test_none_waits_not_at_all() -> None:
-    """As OTP (SUP-511)."""
+    """There is no delay at all, as in OTP (SUP-511)."""
     assert delays(Backoff.none(), 3) == [0, 0, 0]
 
 
 def test_exponential_multiplies_up_to_its_cap() -> None:
-    """5 s, doubled each time, never above 300 s."""
+    """The delay is 5 s, doubled each time, never above 300 s."""
     backoff = Backoff.exponential(5, max=300, jitter=0)
     assert delays(backoff, 8) == [5, 10, 20, 40, 80, 160, 300, 300]
 
@@ -50,18 +50,18 @@ def test_a_million_restarts_do_not_overflow() -> None:
 
 
 def test_a_sequence_repeats_its_last_delay() -> None:
-    """5, 15, 45, and from then on 45."""
+    """The delays are 5, 15, 45, and then 45 for each later attempt."""
     assert delays(Backoff.sequence(5, 15, 45), 5) == [5, 15, 45, 45, 45]
 
 
 def test_a_sequence_may_be_empty_or_hold_zeros() -> None:
-    """Then there is nothing to wait for."""
+    """Without delays, or with a delay of 0, the restart is immediate."""
     assert delays(Backoff.sequence(), 2) == [0, 0]
     assert delays(Backoff.sequence(0, 3), 3) == [0, 3, 3]
 
 
 def test_jitter_goes_both_ways() -> None:
-    """The share of the delay, down at the lowest random number and up at the highest."""
+    """The lowest random number shortens the delay by the share, the highest extends it."""
     backoff = Backoff.exponential(10, jitter=0.1)
     numbers = iter([0.0, 0.5, 1.0])
     assert [round(backoff.delay(0, lambda: next(numbers)), 9) for _ in range(3)] == [9, 10, 11]
@@ -78,7 +78,7 @@ def test_jitter_goes_both_ways() -> None:
 def test_every_delay_lies_within_its_bounds(
     base: float, factor: float, cap: float, jitter: float, attempt: int, number: float
 ) -> None:
-    """Never negative, never above the cap by more than the jitter, whatever the numbers."""
+    """The delay is never negative, and exceeds the cap by the jitter at most."""
     backoff = Backoff.exponential(base, factor=factor, max=cap, jitter=jitter)
     delay = backoff.delay(attempt, lambda: number)
     assert 0 <= delay <= cap * (1 + jitter)
@@ -95,19 +95,19 @@ def test_delays_never_shrink(base: float, factor: float) -> None:
 
 
 def record(backoff: Backoff | None) -> Child:
-    """Return the record of a child that runs since second 0."""
+    """Return the record of a child that has been running since second 0."""
     record = Child(child("x", backoff=backoff), "x")
     record.status = Status.RUNNING
     return record
 
 
 def test_a_child_without_backoff_waits_not_at_all() -> None:
-    """None is OTP's way."""
+    """None means no delay, as in OTP."""
     assert record(None).next_delay(1, never) == 0
 
 
 def test_attempts_add_up_for_ever_without_reset() -> None:
-    """A year of quiet changes nothing."""
+    """The delay keeps growing, even after a year without a failure."""
     x = record(Backoff.sequence(1, 2, 3))
     assert [x.next_delay(now, never) for now in (0, 1, 3e7)] == [1, 2, 3]
 
@@ -122,7 +122,7 @@ def test_a_quiet_life_starts_the_count_anew() -> None:
 
 
 def test_a_start_that_fails_is_no_quiet_life() -> None:
-    """However late it is: only a child that ran can have run quietly."""
+    """This holds however late the failure comes: only a running child can have a quiet life."""
     x = record(Backoff.sequence(1, 2, 3, reset_after=10))
     assert x.next_delay(1, never) == 1
     x.status = Status.UNDEFINED
@@ -153,7 +153,7 @@ def test_a_start_that_fails_is_no_quiet_life() -> None:
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(make: Any, what: str) -> None:
-    """The message names the value got; the value wanted follows."""
+    """The message names the value got, then the value wanted."""
     with pytest.raises(InvalidSpec, match=rf"^Backoff: {what}, wanted "):
         make()
 
@@ -169,6 +169,6 @@ def test_numbers_that_make_no_sense_are_refused(make: Any, what: str) -> None:
     ],
 )
 def test_what_is_no_number_is_refused_as_well(fields: dict[str, Any], what: str) -> None:
-    """Everything invalid is an `InvalidSpec` where it is written, of whatever type it is."""
+    """An invalid value of any type is an `InvalidSpec`, raised where the user writes it."""
     with pytest.raises(InvalidSpec, match=rf"^Backoff: {what}, wanted "):
         Backoff.exponential(**{"base": 1, **fields})

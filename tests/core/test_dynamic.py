@@ -1,4 +1,4 @@
-"""The dynamic machine: children that come and go, each for itself."""
+"""The dynamic machine: children that come and go, each on its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEMPORARY: dict[str, Any] = {"restart": Restart.TEMPORARY}
 
 
 def pool(*ids: str, fields: dict[str, Any] | None = None, **more: Any) -> World:
-    """Return a dynamic supervisor with some children; `fields` are the supervisor's."""
+    """Return a dynamic supervisor with some children; `fields` belong to the supervisor."""
     world = World(DynamicSpec("pool", **(fields or {})), **more).begin()
     for name in ids:
         world.add(name)
@@ -36,14 +36,14 @@ def pool(*ids: str, fields: dict[str, Any] | None = None, **more: Any) -> World:
 
 class TestAdding:
     def test_it_begins_empty_and_ready(self) -> None:
-        """Children are handed to it one by one (DYN-03)."""
+        """Children are added one by one (DYN-03)."""
         world = pool()
         assert world.ready
         assert world.children == {}
         assert world.machine.settled
 
     def test_the_answer_comes_when_the_child_is_ready(self) -> None:
-        """Not before, and it names the child."""
+        """The reply comes no earlier, and names the child."""
         world = pool(starts={"x": "h"})
         world.send(AddChild("ref", child("x")))
         assert world.replies == {}
@@ -52,13 +52,13 @@ class TestAdding:
         assert world.replies["ref"].child is world.children["x"]
 
     def test_a_slow_start_delays_nobody(self) -> None:
-        """Here it differs from OTP, where starts queue."""
+        """This differs from OTP, where starts queue."""
         world = pool(starts={"x": "h"})
         world.send(AddChild("slow", child("x")), AddChild("fast", child("y")), Query("query"))
         assert set(world.replies) == {"fast", "query"}
 
     def test_equal_ids_get_keys_of_their_own(self) -> None:
-        """The first keeps its id, the others get a number nobody has (DYN-03)."""
+        """The first keeps its id; each other gets a number that no other child has (DYN-03)."""
         world = pool("x", "x", "x")
         assert list(world.children) == ["x", "x#2", "x#3"]
         assert [c.spec.id for c in world.children.values()] == ["x", "x", "x"]
@@ -67,12 +67,12 @@ class TestAdding:
         assert world.children["x#2"].incarnation == 2
 
     def test_a_number_that_is_taken_is_skipped(self) -> None:
-        """Also by somebody whose id looks like one."""
+        """This holds even if another child's id merely looks like such a number."""
         world = pool("x#2", "x", "x")
         assert list(world.children) == ["x#2", "x", "x#3"]
 
     def test_a_failing_start_leaves_nothing_behind(self) -> None:
-        """Refused with the reason; no error report, no count (DYN-08)."""
+        """The start is refused with the reason; no error report, no count (DYN-08)."""
         world = pool(fields={"intensity": 0}, starts={"x": "f"})
         reply = world.add("x")
         assert (reply.refusal, reply.reason) == (Refusal.START_FAILED, NOPE)
@@ -82,14 +82,14 @@ class TestAdding:
         assert world.restarts_counted() == 0
 
     def test_declining_leaves_nothing_behind(self) -> None:
-        """The answer names nobody (DYN-08)."""
+        """The reply names no child (DYN-08)."""
         world = pool(starts={"x": "i"})
         reply = world.add("x")
         assert (reply.child, reply.refusal) == (None, None)
         assert world.children == {}
 
     def test_an_end_before_readiness_is_a_start_that_failed(self) -> None:
-        """A child that ends while it starts did not start."""
+        """A child that ends while it starts has not started."""
         world = pool(starts={"x": "h"})
         world.send(AddChild("ref", child("x")))
         world.die("x")
@@ -98,7 +98,7 @@ class TestAdding:
 
 class TestMaxChildren:
     def test_it_holds_no_more_than_it_may(self) -> None:
-        """And takes another as soon as one is gone (DYN-07)."""
+        """A full supervisor accepts another child as soon as one is gone (DYN-07)."""
         world = pool("a", "b", fields={"max_children": 2})
         assert world.add("c").refusal is Refusal.MAX_CHILDREN
         world.ask(TerminateChild(1, "a"))
@@ -106,12 +106,12 @@ class TestMaxChildren:
         assert world.up == ["b", "c"]
 
     def test_none_at_all_is_a_limit_too(self) -> None:
-        """0 refuses everybody."""
+        """A limit of 0 refuses every child."""
         assert pool(fields={"max_children": 0}).add("a").refusal is Refusal.MAX_CHILDREN
 
     @pytest.mark.parametrize("plan", ["sh", "sf"])
     def test_those_that_start_or_wait_count(self, plan: str) -> None:
-        """Starting again, or waiting to (DYN-07)."""
+        """A child that starts again counts, and so does one that waits to (DYN-07)."""
         world = pool(fields={"max_children": 1}, starts={"x": plan})
         world.add(child("x", backoff=Backoff.sequence(0, 60)))
         world.die("x")
@@ -119,7 +119,7 @@ class TestMaxChildren:
         assert world.add("y").refusal is Refusal.MAX_CHILDREN
 
     def test_those_that_back_off_or_stop_count(self) -> None:
-        """They are still children."""
+        """Such children still belong to the supervisor."""
         world = pool(fields={"max_children": 2}, ends={"y": HELD})
         world.add(child("x", backoff=Backoff.sequence(60)))
         world.add("y")
@@ -131,7 +131,7 @@ class TestMaxChildren:
 
     @pytest.mark.parametrize("how", ["f", "i"])
     def test_a_start_that_did_not_happen_frees_its_place(self, how: str) -> None:
-        """Failed or declined."""
+        """The start failed, or the child declined."""
         world = pool(fields={"max_children": 1}, starts={"x": how})
         world.add("x")
         assert world.add("y").refusal is None
@@ -139,7 +139,7 @@ class TestMaxChildren:
 
 class TestRestarting:
     def test_each_is_restarted_for_itself(self) -> None:
-        """In its place, as its next life; nobody else is touched (SUP-624)."""
+        """The child keeps its place and starts its next life; no sibling is touched (SUP-624)."""
         world = pool("a", "b", "c")
         world.die("b")
         assert world.trace == ["die b", "s b"]
@@ -147,7 +147,7 @@ class TestRestarting:
         assert (world.children["b"].incarnation, world.children["b"].restarts) == (2, 1)
 
     def test_restarts_run_beside_each_other(self) -> None:
-        """A slow one delays no other."""
+        """A slow restart does not delay any other."""
         world = pool("a", "b", starts={"a": "sh"})
         world.starts["a"].clear()
         world.starts["a"].append("h")
@@ -156,14 +156,14 @@ class TestRestarting:
         assert world.trace == ["die a", "die b", "s b"]
 
     def test_declining_a_restart_removes_it(self) -> None:
-        """It is forgotten without an error (DYN-09)."""
+        """The child is removed without an error (DYN-09)."""
         world = pool("x", starts={"x": "si"})
         world.die("x")
         assert world.children == {}
         assert world.contexts() == [("x", Context.CHILD_TERMINATED)]
 
     def test_a_restart_that_fails_is_tried_and_counted_again(self) -> None:
-        """Each try is one count (DYN-10)."""
+        """Each attempt counts once (DYN-10)."""
         world = pool("x", starts={"x": "sff"}, fields={"intensity": 3})
         world.die("x")
         assert world.trace == ["die x", "f x", "f x", "s x"]
@@ -171,7 +171,7 @@ class TestRestarting:
         assert world.contexts()[1:] == [("x", Context.START_ERROR)] * 2
 
     def test_one_window_for_all(self) -> None:
-        """Too many restarts and it ends with `shutdown`, all others stopped (DYN-17)."""
+        """After too many restarts the supervisor stops all others and ends `shutdown` (DYN-17)."""
         world = pool("a", "b", "c", fields={"intensity": 1})
         world.die("a")
         world.die("b")
@@ -183,7 +183,7 @@ class TestRestarting:
         assert world.finish.failure.child_id == "b"
 
     def test_a_retry_can_be_the_one_too_many(self) -> None:
-        """Then it ends as after a crash."""
+        """The supervisor then ends as after a crash."""
         world = pool("x", "y", starts={"x": "sff"}, fields={"intensity": 1})
         world.die("x")
         assert world.trace == ["die x", "f x", "q y", "z y"]
@@ -192,7 +192,7 @@ class TestRestarting:
     @pytest.mark.parametrize(("then", "ends"), [(Then.GIVE_UP, False), (Then.ESCALATE, True)])
     @pytest.mark.parametrize("plan", ["ss", "sf"])
     def test_a_window_of_its_own(self, then: Then, ends: bool, plan: str) -> None:
-        """Only the child goes, or the supervisor with it; siblings' restarts are not used up."""
+        """Only the child goes, or the supervisor too; the siblings' restarts are not used up."""
         world = pool("y", starts={"x": plan}, fields={"intensity": 0})
         world.add(child("x", intensity=Intensity(1, 60, then)))
         world.die("x")
@@ -205,7 +205,7 @@ class TestRestarting:
         assert ("x", fact) in world.facts()
 
     def test_a_delay_blocks_nobody(self) -> None:
-        """It is counted when decided, and over when due."""
+        """The restart counts when it is decided, and takes place when it is due."""
         world = pool("y", fields={"intensity": 2})
         world.add(child("x", backoff=Backoff.sequence(5)))
         world.forget()
@@ -220,7 +220,7 @@ class TestRestarting:
 
 class TestByHand:
     def test_a_stop_is_answered_when_the_child_is_gone(self) -> None:
-        """Nothing is kept of it, not even under its id (DYN-13)."""
+        """The supervisor keeps nothing of the child, not even its id (DYN-13)."""
         world = pool("x", ends={"x": HELD})
         world.send(TerminateChild(1, "x"), TerminateChild(2, "x"))
         assert 1 not in world.replies
@@ -230,7 +230,7 @@ class TestByHand:
         assert world.ask(TerminateChild(3, "x")).refusal is Refusal.NOT_FOUND
 
     def test_an_end_of_its_own_answers_the_stop_too(self) -> None:
-        """Its real reason is told, and it is not restarted (SUP-713)."""
+        """The real reason is reported, and the child is not restarted (SUP-713)."""
         world = pool("x", ends={"x": HELD})
         world.send(TerminateChild(1, "x"))
         world.die("x")
@@ -239,7 +239,7 @@ class TestByHand:
         assert world.contexts() == [("x", Context.SHUTDOWN_ERROR)]
 
     def test_a_stop_lets_a_start_finish(self) -> None:
-        """AIO-10: it is hurried, once; both callers are answered, and then it is stopped."""
+        """AIO-10: the start is hurried once, both callers get a reply, and the child is stopped."""
         world = pool(starts={"x": "h"}, ends={"x": HELD})
         world.send(AddChild("add", child("x")), TerminateChild(1, "x"), TerminateChild(2, "x"))
         assert world.hurried == ["x"]
@@ -255,18 +255,18 @@ class TestByHand:
 
     @pytest.mark.parametrize("how", ["f", "i", "end"])
     def test_a_stop_during_a_start_that_does_not_happen(self, how: str) -> None:
-        """Failed, declined, or ended because it took too long: it is gone all the same."""
+        """The start failed, was declined, or ended because it took too long: the child is gone."""
         world = pool(starts={"x": "h"})
         world.send(AddChild("add", child("x")), TerminateChild("stop", "x"))
         world.gone("x", Killed()) if how == "end" else world.settle("x", how)
         assert world.replies["stop"].refusal is None
         assert world.replies["add"].refusal is (None if how == "i" else Refusal.START_FAILED)
         assert world.children == {}
-        assert world.contexts() == []  # who asked for the start is told
+        assert world.contexts() == []  # the caller that asked for the start is told
 
     @pytest.mark.parametrize("how", ["s", "f", "i"])
     def test_a_stop_during_a_restart_lets_it_finish(self, how: str) -> None:
-        """Then it is stopped, or not there: a restart that fails is not tried again."""
+        """The child is then stopped, or gone: a failed restart is not tried again."""
         world = pool("x", starts={"x": "sh"})
         world.die("x")
         world.forget()
@@ -279,7 +279,7 @@ class TestByHand:
 
     @pytest.mark.parametrize("status", ["backing off", "restarting"])
     def test_a_stop_ends_the_wait_for_a_restart(self, status: str) -> None:
-        """At once, and its timer is gone."""
+        """The child is gone at once, and so is its timer."""
         world = pool(starts={"x": "sf"})
         delays = (60,) if status == "backing off" else (0, 60)
         world.add(child("x", backoff=Backoff.sequence(*delays)))
@@ -291,7 +291,7 @@ class TestByHand:
 
     @pytest.mark.parametrize(("status", "counted"), [("backing off", 1), ("restarting", 2)])
     def test_retry_now_ends_the_wait_with_a_restart(self, status: str, counted: int) -> None:
-        """A failed restart is counted again, a delayed one is not."""
+        """A failed restart counts again, a delayed one does not."""
         world = pool(starts={"x": "sf" if status == "restarting" else ""})
         delays = (60,) if status == "backing off" else (0, 60)
         world.add(child("x", backoff=Backoff.sequence(*delays)))
@@ -302,7 +302,7 @@ class TestByHand:
         assert world.restarts_counted() == counted
 
     def test_retry_now_of_who_does_not_wait_does_nothing(self) -> None:
-        """The answer names nobody; an unknown id is refused."""
+        """The reply names no child; an unknown id is refused."""
         world = pool("x")
         assert world.ask(RetryNow(1, "x")).child is None
         assert world.ask(RetryNow(2, "y")).refusal is Refusal.NOT_FOUND
@@ -310,13 +310,13 @@ class TestByHand:
 
     @pytest.mark.parametrize("request_", [RestartChild, DeleteChild])
     def test_there_is_nothing_to_restart_or_delete(self, request_: Any) -> None:
-        """Who has ended is forgotten (DYN-16)."""
+        """A child that has ended is forgotten (DYN-16)."""
         world = pool("x")
         assert world.ask(request_(1, "x")).refusal is Refusal.NOT_FOUND
         assert world.up == ["x"]
 
     def test_a_brutal_kill_is_one(self) -> None:
-        """By hand too."""
+        """This holds for a stop by hand too."""
         world = pool()
         world.add(child("x", shutdown=BRUTAL_KILL))
         world.ask(TerminateChild(1, "x"))

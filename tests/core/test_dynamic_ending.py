@@ -1,4 +1,4 @@
-"""The dynamic machine: stopping, killing, and news that come too late."""
+"""The dynamic machine: stopping, killing, and events that come too late."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEMPORARY: dict[str, Any] = {"restart": Restart.TEMPORARY}
 
 
 def pool(*ids: str, fields: dict[str, Any] | None = None, **more: Any) -> World:
-    """Return a dynamic supervisor with some children; `fields` are the supervisor's."""
+    """Return a dynamic supervisor with some children; `fields` belong to the supervisor."""
     world = World(DynamicSpec("pool", **(fields or {})), **more).begin()
     for name in ids:
         world.add(name)
@@ -53,7 +53,7 @@ def significant(auto: AutoShutdown, restart: Restart, **more: Any) -> World:
 class TestSignificance:
     @pytest.mark.parametrize("restart", [Restart.TRANSIENT, Restart.TEMPORARY])
     def test_any_ends_with_the_first(self, restart: Restart) -> None:
-        """With `shutdown` and without an error, as a fixed list does (SUP-902, SUP-904)."""
+        """It ends with `shutdown` and without an error, as a static one does (SUP-902, SUP-904)."""
         world = significant(ANY, restart)
         world.die("a", reason=Normal())
         assert world.trace == ["die a", "q b", "z b", "q n", "z n"]
@@ -63,7 +63,7 @@ class TestSignificance:
 
     @pytest.mark.parametrize("restart", [Restart.TRANSIENT, Restart.TEMPORARY])
     def test_all_ends_with_the_last(self, restart: Restart) -> None:
-        """Of those that it holds when one ends, added later or not (SUP-903, SUP-911)."""
+        """All significant children count, even those that were added later (SUP-903, SUP-911)."""
         world = significant(EVERY, restart)
         world.die("b", reason=Normal())
         world.add(child("c", significant=True, restart=restart))
@@ -73,7 +73,7 @@ class TestSignificance:
         assert world.finish is not None
 
     def test_others_end_nothing(self) -> None:
-        """SUP-901, SUP-905: an ordinary child, and a crash that is followed by a restart."""
+        """SUP-901, SUP-905: an ordinary child, and a crash followed by a restart."""
         world = significant(ANY, Restart.TRANSIENT)
         world.add(child("t", restart=Restart.TEMPORARY))
         world.die("t", "a")
@@ -81,17 +81,17 @@ class TestSignificance:
         assert world.finish is None
 
     def test_one_that_waits_for_its_restart_still_counts(self) -> None:
-        """Under all_significant it keeps the pool alive (SUP-903)."""
+        """Under all_significant, such a child keeps the pool alive (SUP-903)."""
         world = significant(EVERY, Restart.TRANSIENT, starts={"a": "sfs"})
         world.die("a")
         world.die("b", reason=Normal())
         assert world.finish is None
 
     def test_a_stop_by_hand_never_ends_it(self) -> None:
-        """But who was stopped, or is being stopped, no longer keeps it alive (SUP-906)."""
+        """A child that was or is being stopped no longer keeps the pool alive (SUP-906)."""
         for earlier in (False, True):
             world = significant(EVERY, Restart.TRANSIENT, ends={"a": HELD})
-            if earlier:  # it has lost one before, and knows them all
+            if earlier:  # it has lost a significant child before, and so keeps a list of them
                 world.add(child("e", significant=True, restart=Restart.TEMPORARY))
                 world.die("e")
             world.send(TerminateChild(1, "a"))
@@ -103,7 +103,7 @@ class TestSignificance:
             assert world.finish is not None
 
     def test_giving_up_a_significant_child_is_its_end_for_good(self) -> None:
-        """It will not be restarted."""
+        """The supervisor may end with the child, because it is never restarted."""
         world = pool(fields={"auto_shutdown": ANY})
         once = Intensity(0, 1, Then.GIVE_UP)
         world.add(child("x", significant=True, restart=Restart.TRANSIENT, intensity=once))
@@ -114,7 +114,7 @@ class TestSignificance:
 
 class TestEnding:
     def test_all_are_asked_at_once(self) -> None:
-        """It ends when the last is gone (SUP-709, DYN-14)."""
+        """The supervisor ends when the last child is gone (SUP-709, DYN-14)."""
         world = pool("a", "b", "c", ends=dict.fromkeys("abc", HELD))
         world.stop(Normal())
         assert world.trace == ["q a", "q b", "q c"]
@@ -127,14 +127,14 @@ class TestEnding:
         assert world.machine.settled
 
     def test_without_children_it_ends_at_once(self) -> None:
-        """There is nothing to wait for."""
+        """The supervisor has nothing to wait for."""
         world = pool()
         world.stop()
         assert world.finish is not None
 
     @pytest.mark.parametrize("cause", ["stop", "failure"])
     def test_starts_are_finished_and_those_that_wait_dropped(self, cause: str) -> None:
-        """AIO-10: whoever asked for a start gets the child, which is then stopped in order."""
+        """AIO-10: the caller of a start gets the child, which is then stopped in order."""
         world = pool("y", starts={"new": "h", "old": "sh"}, fields={"intensity": 2})
         world.add("old")
         world.add(child("x", backoff=Backoff.sequence(60)))
@@ -167,7 +167,7 @@ class TestEnding:
         assert world.finish is not None
 
     def test_a_stop_by_hand_of_a_start_is_not_hurried_twice(self) -> None:
-        """Its limit runs from the first time."""
+        """The limit of the start runs from the first time."""
         world = pool(starts={"x": "h"})
         world.send(AddChild("add", child("x")), TerminateChild("stop", "x"))
         world.stop()
@@ -177,7 +177,7 @@ class TestEnding:
         assert world.finish is not None
 
     def test_a_stop_by_hand_in_progress_is_not_asked_again(self) -> None:
-        """It is awaited, and answered."""
+        """The stop is awaited, and its caller gets a reply."""
         world = pool("a", "b", ends={"a": HELD})
         world.send(TerminateChild(1, "a"))
         world.stop()
@@ -187,7 +187,7 @@ class TestEnding:
         assert world.finish is not None
 
     def test_who_dies_during_the_stop_is_not_restarted(self) -> None:
-        """Its real reason is judged."""
+        """The supervisor judges the real reason."""
         world = pool("a", "b", ends=dict.fromkeys("ab", HELD))
         world.stop()
         world.die("a")
@@ -196,7 +196,7 @@ class TestEnding:
         assert world.finish is not None
 
     def test_a_second_stop_changes_nothing(self) -> None:
-        """Nobody is asked twice, and the first reason stands."""
+        """No child is asked twice, and the first reason stands."""
         world = pool("a", ends={"a": HELD})
         world.stop(Normal())
         world.stop(Shutdown("again"))
@@ -205,7 +205,7 @@ class TestEnding:
         assert world.finish.reason == Normal()
 
     def test_a_kill_overtakes_everything(self) -> None:
-        """Asked, starting or running: all are killed, and it ends `killed`."""
+        """Every asked, starting or running child is killed; the supervisor ends `killed`."""
         world = pool("a", "b", starts={"new": "h"}, ends=dict.fromkeys(["a", "b", "new"], HELD))
         world.send(TerminateChild(1, "a"), AddChild(2, child("new")))
         world.kill()
@@ -218,7 +218,7 @@ class TestEnding:
 
     @pytest.mark.parametrize("how", ["s", "f", "i"])
     def test_a_start_that_is_killed_is_answered(self, how: str) -> None:
-        """Whatever it came to before it ended."""
+        """The caller gets the result of the start, whatever it was."""
         world = pool(starts={"x": "h"}, ends={"x": HELD})
         world.send(AddChild("add", child("x")))
         started = world.children["x"]
@@ -229,7 +229,7 @@ class TestEnding:
         assert (world.finish is None) is (how == "s")
 
     def test_a_kill_overtakes_a_stop(self) -> None:
-        """Those that were asked and have not ended are killed, and it ends `killed`."""
+        """Children that were asked and have not ended are killed; the supervisor ends `killed`."""
         world = pool("a", "b", ends=dict.fromkeys("ab", HELD))
         world.stop(Normal())
         world.gone("b")
@@ -240,7 +240,7 @@ class TestEnding:
         assert world.finish.reason == Killed()
 
     def test_a_kill_keeps_the_failure_it_interrupts(self) -> None:
-        """Why it was giving up is not lost."""
+        """The failure that made the supervisor give up is not lost."""
         world = pool("a", "b", fields={"intensity": 0}, ends={"b": HELD})
         world.die("a")
         world.kill()
@@ -250,7 +250,7 @@ class TestEnding:
         assert world.finish.failure.child_id == "a"
 
     def test_requests_are_refused_from_the_stop_on(self) -> None:
-        """While it ends and after it has ended."""
+        """This holds while the supervisor ends and after it has ended."""
         world = pool("a", ends={"a": HELD})
         world.stop()
         requests: list[Request] = [AddChild(1, child("n")), TerminateChild(2, "a"), Query(3)]
@@ -276,14 +276,14 @@ class TestOldNews:
         ids=str,
     )
     def test_news_that_come_twice_or_too_late_are_dropped(self, event: Event | ExitNoticed) -> None:
-        """The second life runs; nothing is done, told or counted."""
+        """The second life is running; nothing is done, reported or counted."""
         world = pool("x")
         world.die("x")
         assert world.take(event) == []
         assert world.restarts_counted() == 1
 
     def test_an_end_that_is_told_twice_counts_once(self) -> None:
-        """Also while the child waits for its restart."""
+        """This holds even while the child waits for its restart."""
         world = pool()
         world.add(child("x", backoff=Backoff.sequence(60)))
         world.die("x")
@@ -291,7 +291,7 @@ class TestOldNews:
         assert world.restarts_counted() == 1
 
     def test_a_timer_that_was_cancelled_does_nothing(self) -> None:
-        """Its token is not the one of the timer that is set."""
+        """Its token differs from that of the current timer."""
         world = pool()
         world.add(child("x", backoff=Backoff.sequence(60)))
         world.die("x")

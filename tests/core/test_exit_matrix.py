@@ -1,4 +1,4 @@
-"""Section 4: what becomes of a child that ended by itself, by its reason and its restart type."""
+"""Section 4: the treatment of a child that ended by itself, by reason and restart type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.core.world import World, child, tree
 
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY
 
-# OTP's word, what it is here, and whether it is one of the clean reasons. A three-tuple and
+# OTP's word, its counterpart here, and whether the reason is clean. A three-tuple and
 # `{normal, x}` only look clean; what resembles them here are exceptions with telling names.
 REASONS = [
     ("normal", Normal(), True),
@@ -76,7 +76,7 @@ def test_the_pure_functions_say_what_becomes_of_it(
 def test_the_machine_does_what_becomes_of_it(
     reason: ExitReason, clean: bool, restart: Restart, dynamic: bool
 ) -> None:
-    """Restart, report, count and table entry of every observed cell, through both machines."""
+    """Both machines restart, report, count and keep the spec as in every observed cell."""
     what, reported, counted, stays = CELLS[clean, restart]
     spec = child("x", restart=restart)
     if dynamic:
@@ -106,7 +106,7 @@ def test_the_machine_does_what_becomes_of_it(
 def test_without_any_restart_allowed_only_restarts_end_the_supervisor(
     reason: ExitReason, clean: bool, restart: Restart
 ) -> None:
-    """With intensity 0 exactly the cells that restart and count make it give up (SUP-404)."""
+    """With intensity 0 the supervisor gives up in exactly the cells that restart (SUP-404)."""
     _, _, counted, _ = CELLS[clean, restart]
     world = World(tree(child("x", restart=restart), "y", intensity=0)).begin()
     world.die("x", reason=reason)
@@ -118,7 +118,7 @@ def test_without_any_restart_allowed_only_restarts_end_the_supervisor(
 def test_siblings_are_touched_only_by_a_restart(
     reason: ExitReason, clean: bool, restart: Restart, strategy: str
 ) -> None:
-    """A clean transient end and a temporary end leave siblings alone in a group too (SUP-408)."""
+    """A clean transient end and a temporary end leave the siblings of a group alone (SUP-408)."""
     what, _, _, _ = CELLS[clean, restart]
     world = World(tree(child("x", restart=restart), "y", strategy=Strategy[strategy])).begin()
     world.die("x", reason=reason)

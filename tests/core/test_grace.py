@@ -1,4 +1,4 @@
-"""The grace of a killed supervisor: what is asked at once, what is hastened, what is killed."""
+"""The grace of a killed supervisor: which children are asked, hastened and killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def static(*children: Any, **more: Any) -> World:
 
 
 def dynamic(*children: Any, **more: Any) -> World:
-    """Return a dynamic supervisor over the same."""
+    """Return a dynamic supervisor over the same children."""
     specs = [child(c) if isinstance(c, str) else c for c in children]
     world = World(DynamicSpec("top"), ends=dict.fromkeys([c.id for c in specs], HELD), **more)
     world.begin()
@@ -50,7 +50,7 @@ BOTH = pytest.mark.parametrize("made", [static, dynamic])
 
 @BOTH
 def test_all_are_asked_at_once_with_killed(made: Any) -> None:
-    """SUP-719: as by links, so that a brutal limit counts for nothing; it ends with the last."""
+    """SUP-719: as by links, so a brutal limit has no effect; the last end is the supervisor's."""
     world = made("a", child("b", shutdown=BRUTAL_KILL), SUP)
     world.kill(GRACE)
     asked = ["q a", "q b", "q sup"]
@@ -65,7 +65,7 @@ def test_all_are_asked_at_once_with_killed(made: Any) -> None:
 
 @BOTH
 def test_supervisors_below_hear_when_half_of_the_time_is_over(made: Any) -> None:
-    """And when all of it is over everything that is left is killed."""
+    """When the time is over, every child that is left is killed."""
     world = made("a", SUP, "b")
     world.kill(GRACE)
     world.gone("b")
@@ -81,7 +81,7 @@ def test_supervisors_below_hear_when_half_of_the_time_is_over(made: Any) -> None
 
 @BOTH
 def test_no_grace_asks_nobody(made: Any) -> None:
-    """Neither those that run nor those that were asked before."""
+    """The children are killed instead."""
     world = made("a", "b")
     world.kill(0)
     assert sorted(world.trace) == ["k a", "k b"]
@@ -90,7 +90,7 @@ def test_no_grace_asks_nobody(made: Any) -> None:
 
 @BOTH
 def test_a_start_in_progress_is_hurried_and_then_asked(made: Any) -> None:
-    """Its caller gets the child; one that fails is not waited for."""
+    """The caller gets the child; a failed start is not waited for."""
     for how in "sfi":
         world = made("a", starts={"x": "h"})
         world.ends["x"] = HELD
@@ -109,7 +109,7 @@ def test_a_start_in_progress_is_hurried_and_then_asked(made: Any) -> None:
 
 @BOTH
 def test_a_start_that_outlasts_the_grace_is_killed(made: Any) -> None:
-    """Its caller is told."""
+    """The caller of the start is told."""
     world = made("a", starts={"x": "h"})
     world.ends["x"] = HELD
     world.send(AddChild("add", child("x")))
@@ -125,7 +125,7 @@ def test_a_start_that_outlasts_the_grace_is_killed(made: Any) -> None:
 
 @BOTH
 def test_requests_are_refused_and_restarts_are_dropped(made: Any) -> None:
-    """As by an orderly stop; a stop by hand in progress is answered."""
+    """As in an orderly stop, a stop by hand in progress gets its reply."""
     world = made("a", child("x", backoff=Backoff.sequence(60)))
     world.die("x")
     world.send(TerminateChild("t", "a"))
@@ -139,7 +139,7 @@ def test_requests_are_refused_and_restarts_are_dropped(made: Any) -> None:
 
 @BOTH
 def test_a_shorter_grace_holds_and_a_longer_one_does_not(made: Any) -> None:
-    """And nobody is asked twice; without any, everybody is killed."""
+    """No child is asked twice; a kill without grace kills every child."""
     world = made("a")
     world.kill(10)
     world.kill(20)
@@ -157,7 +157,7 @@ def test_a_shorter_grace_holds_and_a_longer_one_does_not(made: Any) -> None:
 
 @BOTH
 def test_a_kill_with_grace_overtakes_a_stop(made: Any) -> None:
-    """Who was asked is asked no more, the others are; it ends killed, with its failure."""
+    """A child is asked only once, and the supervisor ends `killed`."""
     world = made("a", "b", "c")
     world.stop(Normal())
     asked = list(world.trace)
@@ -172,7 +172,7 @@ def test_a_kill_with_grace_overtakes_a_stop(made: Any) -> None:
 
 @BOTH
 def test_haste_is_handed_down_by_those_that_are_being_stopped(made: Any) -> None:
-    """To supervisors that live, with the reason of the stop that is going on."""
+    """Living supervisors get it; the reason of the stop in progress stays."""
     world = made("a", SUP)
     world.stop(Shutdown("x"))
     world.send(HasteAsked(), HasteAsked())
@@ -189,7 +189,7 @@ def test_haste_is_handed_down_by_those_that_are_being_stopped(made: Any) -> None
 
 
 def test_haste_gives_up_the_order() -> None:
-    """Everybody is asked at once; those with a brutal limit are killed, as in order."""
+    """Every child is asked at once; children with a brutal limit are killed, as in order."""
     world = static("a", child("b", shutdown=BRUTAL_KILL), SUP, "c", "d")
     world.stop()
     assert world.trace == ["q d"]
@@ -205,7 +205,7 @@ def test_haste_gives_up_the_order() -> None:
 
 @pytest.mark.parametrize("how", ["s", "f", "i"])
 def test_haste_waits_for_a_start_that_is_hurried(how: str) -> None:
-    """Which is hurried once, asked when it is ready, and gone if it never is."""
+    """The start is hurried once; the child is asked when ready, and gone if it never is."""
     world = static("a", "b", starts={"b": "sh"})
     world.die("b")
     world.stop()
@@ -220,7 +220,7 @@ def test_haste_waits_for_a_start_that_is_hurried(how: str) -> None:
 
 
 def test_a_kill_in_the_middle_of_a_restart_starts_nobody() -> None:
-    """Who is being stopped is waited for, and nobody is asked twice."""
+    """The supervisor waits for a child that is being stopped, and asks no child twice."""
     spec = tree("a", "b", "c", strategy=Strategy.ONE_FOR_ALL)
     world = World(spec, ends=dict.fromkeys("abc", HELD)).begin()
     world.die("a")
@@ -235,7 +235,7 @@ def test_a_kill_in_the_middle_of_a_restart_starts_nobody() -> None:
 @BOTH
 @pytest.mark.parametrize("by_itself", [True, False])
 def test_a_restart_that_fails_is_an_error_of_who_made_it_fail(made: Any, by_itself: bool) -> None:
-    """Its own, as OTP reports it, or one of the stop, for which it was not ready in time."""
+    """A failure of its own is a start error, as in OTP; one by the stop is a shutdown error."""
     world = made("b", starts={"b": "sh"})
     world.die("b")
     world.stop()
@@ -246,7 +246,7 @@ def test_a_restart_that_fails_is_an_error_of_who_made_it_fail(made: Any, by_itse
 
 
 def test_a_wreck_lets_whole_supervisors_ask() -> None:
-    """A machine that broke kills its children; those below are killed when it is by others."""
+    """A broken machine stops its children with grace, and kills them without."""
     world = static("a", SUP)
     for record in world.children.values():
         record.process = SimpleNamespace(alive=True)

@@ -1,4 +1,4 @@
-"""Random histories: whatever happens, in whatever order, the promises of `Witness` hold."""
+"""Random histories: the promises of `Witness` hold, whatever happens, in any order."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def significance(draw: st.DrawFn, child: Child, auto: AutoShutdown) -> Child:
 
 
 class Histories(RuleBasedStateMachine):
-    """What can happen to a supervisor, in any order."""
+    """Everything that can happen to a supervisor, in any order."""
 
     world: Witness
 
@@ -123,18 +123,18 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.world.asked)
     @rule(data=st.data(), reason=st.none() | REASONS)
     def a_stop_is_over(self, data: st.DataObject, reason: Any) -> None:
-        """A child that was told to end has ended, or was given up."""
+        """A child that was told to end has ended, or was abandoned."""
         self.world.end(self._pick(data, self.world.asked), reason)
 
     @rule()
     def all_goes_well(self) -> None:
-        """Every start succeeds, every stop is over, all news are heard."""
+        """Every start succeeds, every stop is over, every event has reached the machine."""
         self.world.smooth()
 
     @precondition(lambda self: self.world.live and not self.world.news)
     @rule(data=st.data(), starts=st.text("sssffi", min_size=1, max_size=4))
     def a_child_crashes_at_rest(self, data: st.DataObject, starts: str) -> None:
-        """And the next starts, of whomever, go as planned."""
+        """A child crashes, and the next starts, of any child, go as planned."""
         world = self.world
         world.end(self._pick(data, world.live), BOOM, word="die")
         for how in starts:
@@ -148,7 +148,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: len(self.world.live) > 1)
     @rule(data=st.data(), reasons=st.lists(REASONS, min_size=2, max_size=3))
     def children_end_at_once(self, data: st.DataObject, reasons: list[Any]) -> None:
-        """Several end before the machine hears of the first."""
+        """Several children end before the machine learns of the first."""
         for reason in reasons[: len(self.world.live)]:
             self.world.end(self._pick(data, self.world.live), reason, word="die")
 
@@ -161,26 +161,26 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.world.news)
     @rule(most=st.integers(1, 5))
     def news_arrive(self, most: int) -> None:
-        """The machine hears the oldest news."""
+        """The machine gets the oldest events."""
         for _ in range(min(most, len(self.world.news))):
             self.world.deliver()
 
     @rule(seconds=st.sampled_from([0.3, 1.0, 2.5, 20.0]))
     def time_passes(self, seconds: float) -> None:
-        """Nothing becomes due, yet the clock goes on."""
+        """Time passes without anything becoming due."""
         due = [due for due, _ in self.world.timers.values()]
         self.world.now = max(self.world.now, min([self.world.now + seconds, *due]))
 
     @precondition(lambda self: self.world.timers)
     @rule(data=st.data())
     def a_restart_is_due(self, data: st.DataObject) -> None:
-        """The timer of a child that waits is due."""
+        """The timer of a waiting child is due."""
         self.world.due(self._pick(data, self.world.timers))
 
     @precondition(lambda self: self.world.history)
     @rule(data=st.data())
     def old_news_arrive_again(self, data: st.DataObject) -> None:
-        """Something that was heard already is heard once more."""
+        """An old event arrives once more."""
         history = self.world.history
         self.world.replay(*history[data.draw(st.integers(0, len(history) - 1))])
 
@@ -188,54 +188,54 @@ class Histories(RuleBasedStateMachine):
 
     @rule(id=IDS, kind=st.sampled_from([TerminateChild, RestartChild, DeleteChild, RetryNow]))
     def somebody_asks_for_a_child(self, id: str, kind: type[TerminateChild]) -> None:
-        """A request about some child, known or not, in whatever state it is."""
+        """A request about some child, known or unknown, in any state."""
         self.world.request(kind(object(), id))
 
     @rule()
     def somebody_asks(self) -> None:
-        """A request about nobody in particular."""
+        """A request about no particular child."""
         self.world.request(Query(object()))
 
     @rule(spec=CHILDREN)
     def somebody_adds_a_child(self, spec: ChildSpec) -> None:
-        """A new child, or a known id."""
+        """A request to add a child, perhaps with a known id."""
         self.world.request(AddChild(object(), spec))
 
     # --- the end ---------------------------------------------------------------------------------
 
     @rule(chance=st.integers(0, 19), reason=st.sampled_from([Normal(), Shutdown()]))
     def it_is_stopped(self, chance: int, reason: Any) -> None:
-        """Somebody stops the supervisor, at any moment."""
+        """The user stops the supervisor, at any moment."""
         if chance == 0:
             self.world.take(ShutdownAsked(reason))
 
     @rule(chance=st.integers(0, 29), grace=st.sampled_from([0, 1, 2]))
     def it_is_killed(self, chance: int, grace: float) -> None:
-        """Somebody kills the supervisor, at any moment, with or without asking."""
+        """The user kills the supervisor, at any moment, with or without grace."""
         if chance == 0:
             self.world.take(KillAsked(grace))
 
     @rule(chance=st.integers(0, 29))
     def time_runs_short(self, chance: int) -> None:
-        """The supervisor above was killed; this one is being stopped, or has ended."""
+        """The supervisor above was killed while this one stops, or after it has ended."""
         if chance == 0 and self.world.machine.phase in (Phase.STOPPING, Phase.ENDED):
             self.world.take(HasteAsked())
 
     @precondition(lambda self: self.world.later and self.world.finish is None)
     @rule()
     def the_grace_is_half_over_or_over(self) -> None:
-        """What the machine wanted to be told later is told."""
+        """The machine gets an event that it asked to be told later."""
         self.world.take(self.world.later.pop(0)[1])
 
     @invariant()
     def what_must_hold_at_rest_holds(self) -> None:
-        """Check whatever can be checked now."""
+        """Check everything that can be checked now."""
         self.world.check_quiet()
 
     def teardown(self) -> None:
-        """Stop it: when everybody has answered it must have ended."""
+        """Stop the supervisor: once every child has ended, it has ended too."""
         if not hasattr(self, "world") or self.world.broken:
-            return  # the error is on its way up already
+            return  # the error is already being raised
         world = self.world
         world.take(ShutdownAsked(Shutdown()))
         world.smooth()
@@ -246,11 +246,11 @@ class Histories(RuleBasedStateMachine):
 
 
 class StaticHistories(Histories):
-    """Histories of the supervisor of a fixed list."""
+    """Histories of a static supervisor."""
 
     @initialize(spec=trees(), smoothly=st.sampled_from([True, True, True, False]))
     def begin(self, spec: SupervisorSpec, smoothly: bool) -> None:
-        """Start it, to the end or not."""
+        """Start the supervisor, completely or in part."""
         self.world = Witness(spec)
         self.world.take(Begin())
         if smoothly:
@@ -258,7 +258,7 @@ class StaticHistories(Histories):
 
 
 class DynamicHistories(Histories):
-    """Histories of the supervisor of children that come and go."""
+    """Histories of a dynamic supervisor."""
 
     @initialize(
         spec=st.builds(
@@ -270,7 +270,7 @@ class DynamicHistories(Histories):
         children=st.lists(CHILDREN, max_size=4),
     )
     def begin(self, spec: DynamicSpec, children: list[Child]) -> None:
-        """Start it, with some children."""
+        """Start the supervisor, with some children."""
         self.world = Witness(spec)
         self.world.take(Begin())
         for child in children:
@@ -289,11 +289,11 @@ SOME = settings(
 
 @pytest.mark.hypothesis
 def test_whatever_happens_to_a_static_supervisor_its_promises_hold() -> None:
-    """Random trees, random histories, all invariants after every step."""
+    """This is checked with random trees and histories, after every step."""
     run_state_machine_as_test(StaticHistories, settings=SOME)
 
 
 @pytest.mark.hypothesis
 def test_whatever_happens_to_a_dynamic_supervisor_its_promises_hold() -> None:
-    """Random children that come and go, all invariants after every step."""
+    """This is checked with random children that come and go, after every step."""
     run_state_machine_as_test(DynamicHistories, settings=SOME)

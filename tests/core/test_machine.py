@@ -33,7 +33,7 @@ def words(text: str) -> list[str]:
 
 class TestStarting:
     def test_children_start_one_after_the_other(self) -> None:
-        """The next start begins when the one before has succeeded (SUP-301)."""
+        """The next start begins when the previous one has succeeded (SUP-301)."""
         world = World(tree("a", "b", "c"), starts={"b": "h"})
         world.begin()
         assert list(world.live) == ["a", "b"]
@@ -44,12 +44,12 @@ class TestStarting:
         assert world.machine.phase is Phase.RUNNING
 
     def test_a_supervisor_without_children_is_ready_at_once(self) -> None:
-        """There is nothing to wait for."""
+        """The supervisor has nothing to wait for."""
         assert World(tree()).begin().ready
 
     @pytest.mark.parametrize("fields", [{}, TRANSIENT, TEMPORARY])
     def test_a_first_start_that_fails_is_final(self, fields: dict[str, Restart]) -> None:
-        """Those that started are stopped in reverse; no retry, no count (SUP-306, 307, 309)."""
+        """Started children are stopped in reverse; no retry, no count (SUP-306, 307, 309)."""
         world = World(tree("a", "b", child("c", **fields), "d"), starts={"c": "f"}).begin()
         assert world.trace == []
         assert world.finish is not None
@@ -74,7 +74,7 @@ class TestStarting:
     def test_who_declines_to_start_holds_nobody_up(
         self, fields: dict[str, Restart], stays: bool
     ) -> None:
-        """Its spec is kept, not running, unless it is temporary; nothing is told (SUP-310)."""
+        """Its spec is kept, not running, unless temporary; nothing is reported (SUP-310)."""
         world = World(tree("a", child("b", **fields), "c"), starts={"b": "i"})
         world.send(Begin())
         assert world.up == ["a", "c"]
@@ -83,7 +83,7 @@ class TestStarting:
         assert world.ready
 
     def test_an_end_during_the_start_of_siblings_waits_its_turn(self) -> None:
-        """It does not fail the start, and is dealt with when all have started (SUP-314)."""
+        """It does not fail the start, and is handled when all children have started (SUP-314)."""
         world = World(tree("a", "b"), starts={"b": "h"})
         world.begin()
         world.die("a")
@@ -93,7 +93,7 @@ class TestStarting:
         assert world.restarts_counted() == 1
 
     def test_an_end_before_readiness_is_a_start_that_failed(self) -> None:
-        """A child that ends while it starts did not start."""
+        """A child that ends while it starts has not started."""
         world = World(tree("a", "b"), starts={"b": "h"}).begin()
         world.die("b")
         assert world.finish is not None
@@ -111,7 +111,7 @@ class TestGroups:
         assert list(world.children) == ["a", "c"]
 
     def test_whoever_is_down_comes_up_with_the_group(self) -> None:
-        """Stopped by hand, finished, or declined: all are started (SUP-607)."""
+        """Children that were stopped by hand, finished or declined are all started (SUP-607)."""
         spec = tree("a", "b", child("c", **TRANSIENT), "d", strategy=ALL)
         world = World(spec, starts={"d": "i"}).begin()
         world.ask(TerminateChild(1, "b"))
@@ -132,7 +132,7 @@ class TestGroups:
     def test_of_two_ends_at_once_a_group_counts_one(
         self, strategy: Strategy, trace: str, counted: int
     ) -> None:
-        """The second is consumed when the group stops, with its real reason (SUP-608, AIO-16)."""
+        """The stop of the group includes the second, with its real reason (SUP-608, AIO-16)."""
         world = World(tree("a", "b", "c", strategy=strategy)).begin()
         world.die("a", "c")
         assert world.trace == words(trace)
@@ -141,7 +141,7 @@ class TestGroups:
         assert world.contexts() == [("a", Context.CHILD_TERMINATED), ("c", context)]
 
     def test_an_end_while_the_group_stops_is_consumed_by_it(self) -> None:
-        """It waits for its turn to be stopped and is not restarted for itself (SUP-608)."""
+        """The child is handled in its turn of the stop, and not restarted separately (SUP-608)."""
         world = World(tree("a", "b", "c", strategy=ALL), ends={"c": HELD}).begin()
         world.die("a")
         world.die("b")
@@ -150,7 +150,7 @@ class TestGroups:
         assert world.restarts_counted() == 1
 
     def test_an_end_while_the_group_starts_is_dealt_with_after_it(self) -> None:
-        """The new life that ended costs a restart of its own."""
+        """The end of the new life costs another restart."""
         world = World(tree("a", "b", strategy=ALL), starts={"b": "sh"}).begin()
         world.die("a")
         world.die("a")
@@ -160,7 +160,7 @@ class TestGroups:
         assert world.restarts_counted() == 2
 
     def test_bystanders_stop_strictly_one_after_the_other(self) -> None:
-        """The next is asked when the one before is gone (SUP-605)."""
+        """The next is asked when the previous one is gone (SUP-605)."""
         world = World(tree("a", "b", "c", strategy=ALL), ends={"c": HELD}).begin()
         world.die("a")
         assert world.trace == words("die a, q c")
@@ -169,7 +169,7 @@ class TestGroups:
 
     @pytest.mark.parametrize("strategy", [ALL, REST])
     def test_members_after_the_one_that_failed_stay_down(self, strategy: Strategy) -> None:
-        """Those before it stay up and it waits for its retry, here with a delay (SUP-617)."""
+        """Children before it stay up; it waits for its retry, here with a delay (SUP-617)."""
         c = child("c", backoff=Backoff.sequence(7))
         world = World(tree("a", "b", c, "d", strategy=strategy), starts={"c": "sf"}).begin()
         world.die("b")
@@ -180,7 +180,7 @@ class TestGroups:
         assert world.up == ["a", "b", "c", "d"]
 
     def test_a_failed_member_is_retried_with_its_group(self) -> None:
-        """one_for_all begins again with the first child, each retry counted (SUP-614, 618)."""
+        """one_for_all begins again with the first child, and each retry counts (SUP-614, 618)."""
         starts = {"c": "sff"}
         world = World(tree("a", "b", "c", "d", strategy=ALL, intensity=3), starts=starts).begin()
         world.die("b")
@@ -191,7 +191,7 @@ class TestGroups:
         assert world.restarts_counted() == 3
 
     def test_a_retry_waits_behind_what_is_queued(self) -> None:
-        """Requests are served between retries; a stop by hand ends the loop (SUP-613, 621)."""
+        """Requests are served between retries; a stop by hand ends the retries (SUP-613, 621)."""
         world = World(tree("a", "z", intensity=3), starts={"a": "sh"}).begin()
         world.die("a")
         world.send(TerminateChild("stop", "a"))
@@ -202,7 +202,7 @@ class TestGroups:
         assert world.finish is None
 
     def test_a_transient_child_that_does_not_start_again_escalates(self) -> None:
-        """The retry loop does not look at the restart type (SUP-616)."""
+        """The retry ignores the restart type (SUP-616)."""
         spec = tree(child("a", **TRANSIENT), intensity=2)
         world = World(spec, starts={"a": "sfff"}).begin()
         world.die("a")
@@ -210,7 +210,7 @@ class TestGroups:
         assert world.finish is not None
 
     def test_declining_a_restart_ends_the_tries(self) -> None:
-        """It is down, others of the group go on, one count (SUP-313)."""
+        """It stays down, the others of the group go on, and it counts once (SUP-313)."""
         world = World(tree("a", "b", "c", strategy=ALL), starts={"b": "si"}).begin()
         world.die("a")
         assert world.trace[-3:] == words("s a, i b, s c")
@@ -219,7 +219,7 @@ class TestGroups:
 
 
 def steps_of_a_restart(children: int) -> int:
-    """Return how many instructions it takes to restart the middle one of so many children."""
+    """Return how many instructions the restart of the middle child takes."""
     world = World(tree(*map(str, range(children)), intensity=9)).begin()
     steps = 0
 
@@ -240,5 +240,5 @@ def steps_of_a_restart(children: int) -> int:
 
 
 def test_one_of_many_children_is_found_without_a_scan() -> None:
-    """AIO-27: its restart takes as many steps among a thousand as among ten."""
+    """AIO-27: a restart takes as many steps among a thousand children as among ten."""
     assert steps_of_a_restart(1000) <= steps_of_a_restart(10) + 10

@@ -1,4 +1,4 @@
-"""The static machine: stopping, killing, and news that come too late."""
+"""The static machine: stopping, killing, and events that come too late."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def words(text: str) -> list[str]:
 
 class TestStopping:
     def test_children_stop_in_reverse_one_at_a_time(self) -> None:
-        """Each is gone before the next is asked (SUP-708)."""
+        """Each child is gone before the next is asked (SUP-708)."""
         world = World(tree("a", "b", "c"), ends={"b": HELD}).begin()
         world.stop(Normal())
         assert world.trace == words("q c, z c, q b")
@@ -48,13 +48,13 @@ class TestStopping:
         assert world.finish.failure is None
 
     def test_brutal_kill_does_not_ask(self) -> None:
-        """The others are asked (SUP-701)."""
+        """The other children are asked (SUP-701)."""
         world = World(tree("a", child("b", shutdown=BRUTAL_KILL))).begin()
         world.stop()
         assert world.trace == words("k b, z b, q a, z a")
 
     def test_who_dies_during_the_stop_is_not_restarted(self) -> None:
-        """When its turn comes its real reason is judged (SUP-711)."""
+        """Its real reason is judged when its turn comes (SUP-711)."""
         world = World(tree("a", "b"), ends={"b": HELD}).begin()
         world.stop()
         world.die("a")
@@ -64,7 +64,7 @@ class TestStopping:
         assert world.tells[-2].reason == BOOM
 
     def test_a_stop_during_a_restart_stops_what_runs(self) -> None:
-        """Starts that were still to come are dropped; the one in progress is hurried."""
+        """Later starts are dropped, and the one in progress is hurried."""
         world = World(tree("a", "b", "c", strategy=ALL), starts={"b": "sh"}).begin()
         world.die("c")
         world.stop()
@@ -75,7 +75,7 @@ class TestStopping:
 
     @pytest.mark.parametrize("how", ["f", "i"])
     def test_a_stop_during_a_start_that_fails_stops_the_others(self, how: str) -> None:
-        """A start that fails under way is nothing more to wait for."""
+        """The supervisor does not wait for a child whose start has failed."""
         world = World(tree("a", "b", "c"), starts={"b": "h"}).begin()
         world.stop()
         world.settle("b", how)
@@ -84,7 +84,7 @@ class TestStopping:
         assert world.finish.failure is None
 
     def test_a_stop_while_a_bystander_stops_asks_nobody_twice(self) -> None:
-        """The one being stopped is awaited, then the rest in reverse."""
+        """The supervisor awaits the child that is being stopped, then stops the rest in reverse."""
         world = World(tree("a", "b", "c", "d", strategy=REST), ends={"c": HELD}).begin()
         world.die("b")
         world.stop()
@@ -101,7 +101,7 @@ class TestStopping:
         assert world.finish.reason == Normal()
 
     def test_requests_are_refused_from_the_stop_on(self) -> None:
-        """Those that wait and those that come later, each exactly once."""
+        """Waiting and later requests are refused, each exactly once."""
         world = World(tree("a", "b"), ends={"b": HELD}).begin()
         world.send(TerminateChild("in progress", "b"), Query("waits"))
         world.stop()
@@ -120,7 +120,7 @@ class TestStopping:
     def test_a_start_by_hand_in_progress_is_answered(
         self, ask: str, by_hand: AddChild | RestartChild, how: str
     ) -> None:
-        """With the child, that none is wanted, or why there is none; never that nobody is here."""
+        """The reply is the child, none, or the reason of a failure; never `NOT_RUNNING`."""
         world = World(tree("a", "b"), starts={"x": "h", "b": "sh"}, ends={"a": HELD}).begin()
         world.ask(TerminateChild(1, "b"))
         world.send(by_hand)
@@ -141,7 +141,7 @@ class TestStopping:
         assert world.finish is not None
 
     def test_an_ended_supervisor_is_at_rest(self) -> None:
-        """Whatever happened during the stop, nothing is left to be dealt with."""
+        """Nothing is left to handle, whatever happened during the stop."""
         world = World(tree("a", "b"), ends={"b": HELD}).begin()
         world.stop()
         assert not world.machine.settled
@@ -153,7 +153,7 @@ class TestStopping:
 
 class TestKilling:
     def test_all_are_killed_at_once(self) -> None:
-        """Nobody waits for anybody, and it ends when the last is gone (SUP-719)."""
+        """No child waits for another; the supervisor ends when the last is gone (SUP-719)."""
         world = World(tree("a", "b", "c"), ends=dict.fromkeys("abc", HELD)).begin()
         world.kill()
         assert world.trace == words("k a, k b, k c")
@@ -164,7 +164,7 @@ class TestKilling:
         assert world.finish.reason == Killed()
 
     def test_a_kill_overtakes_a_stop(self) -> None:
-        """Also the child that was asked already is killed."""
+        """A child that was asked before is killed too."""
         world = World(tree("a", "b"), ends=dict.fromkeys("ab", HELD)).begin()
         world.stop(Normal())
         world.kill()
@@ -175,7 +175,7 @@ class TestKilling:
         assert world.finish.reason == Killed()
 
     def test_a_kill_takes_the_start_in_progress_too(self) -> None:
-        """Whether it becomes ready meanwhile or not."""
+        """This holds whether the child becomes ready meanwhile or not."""
         world = World(tree("a", "b"), starts={"b": "h"}, ends={"b": HELD}).begin()
         world.kill()
         world.settle("b", "s")
@@ -185,7 +185,7 @@ class TestKilling:
         assert world.finish is not None
 
     def test_a_kill_in_the_middle_of_a_restart_starts_nobody(self) -> None:
-        """A death that waits is told; nothing is restarted."""
+        """A death that waits is reported, and nothing is restarted."""
         world = World(tree("a", "b", "c", strategy=ALL), ends={"c": HELD}).begin()
         world.die("a")
         world.die("b")
@@ -197,7 +197,7 @@ class TestKilling:
         assert world.finish is not None
 
     def test_a_kill_keeps_the_failure_it_interrupts(self) -> None:
-        """Why the supervisor was giving up is not lost."""
+        """The failure that made the supervisor give up is not lost."""
         world = World(tree("a", "b", intensity=0), ends={"b": HELD}).begin()
         world.die("a")
         world.kill()
@@ -208,7 +208,7 @@ class TestKilling:
         assert world.finish.failure.child_id == "a"
 
     def test_a_second_kill_kills_nobody_twice(self) -> None:
-        """Neither does one after the end."""
+        """The same holds for a kill after the end."""
         world = World(tree("a"), ends={"a": HELD}).begin()
         world.kill()
         world.kill()
@@ -234,18 +234,18 @@ class TestOldNews:
         ids=str,
     )
     def test_news_of_another_life_are_dropped(self, event: Event | ExitNoticed) -> None:
-        """AIO-14: the life that runs now is the second; nothing is done, told or counted."""
+        """AIO-14: the second life is running; nothing is done, reported or counted."""
         world = World(tree("a", "b", strategy=ALL)).begin()
         world.die("a")
         assert world.children["a"].incarnation == 2
         assert world.take(event) == []
         assert world.machine.settled
         assert world.restarts_counted() == 1
-        world.die("a")  # and the present life is heard as ever
+        world.die("a")  # and an event of the present life is handled as ever
         assert world.children["a"].incarnation == 3
 
     def test_a_timer_that_was_cancelled_does_nothing(self) -> None:
-        """Its token is not the one of the timer that is set."""
+        """Its token differs from that of the current timer."""
         world = World(tree(child("a", backoff=Backoff.sequence(60)))).begin()
         world.die("a")
         _, token = world.timers["a"]
@@ -254,7 +254,7 @@ class TestOldNews:
         assert world.status("a") == "backing off"
 
     def test_an_end_that_is_told_twice_counts_once(self) -> None:
-        """Also while the first telling waits to be dealt with."""
+        """This holds even while the first report of the end waits to be handled."""
         world = World(tree("a", "b"), starts={"b": "h"}).begin()
         world.die("a")
         world.send(ExitNoticed("a", 1, Crashed(RuntimeError("again"))))

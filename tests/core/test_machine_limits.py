@@ -36,7 +36,7 @@ class TestGivingUp:
         assert failure.history == ((0, "b", 1, BOOM), (2, "b", 2, Normal()))
 
     def test_all_children_share_one_window(self) -> None:
-        """Two crashes of different children are two (SUP-507)."""
+        """Crashes of two different children count as two (SUP-507)."""
         world = World(tree("a", "b", intensity=1)).begin()
         world.die("a")
         world.die("b")
@@ -45,7 +45,7 @@ class TestGivingUp:
         assert [key for _, key, _, _ in world.finish.failure.history] == ["a", "b"]
 
     def test_two_ends_at_once_are_two_checks(self) -> None:
-        """The first is restarted, the second gives up (SUP-512)."""
+        """The first child is restarted, the second makes the supervisor give up (SUP-512)."""
         world = World(tree("a", "b", intensity=1)).begin()
         world.die("a", "b")
         assert world.trace == ["die a", "die b", "s a", "q a", "z a"]
@@ -68,7 +68,7 @@ class TestGivingUp:
         assert not world.machine._out._limits._history
 
     def test_a_failure_tells_of_those_restarts_that_count(self) -> None:
-        """What can never be one too many did not lead to the end, and does not hide what did."""
+        """A failure lists only restarts that a limit counts; others do not crowd those out."""
         own, free = Intensity(1, 5), Intensity(INFINITY, 5)
         for intensity in (INFINITY, 3):
             children = child("a", intensity=own), child("b", intensity=free)
@@ -85,7 +85,7 @@ class TestGivingUp:
             assert told == (["a", "a"] if intensity is INFINITY else ["a", "c", "a"])
 
     def test_the_history_of_a_huge_limit_is_cut(self) -> None:
-        """Each entry keeps an exception alive: the last 1001 are kept."""
+        """Each entry keeps an exception alive, so only the last 1001 are kept."""
         world = World(tree("a", intensity=10**30, period=60)).begin()
         for _ in range(1500):
             world.die("a")
@@ -93,14 +93,14 @@ class TestGivingUp:
         assert len(world.machine._out._limits._history) == 4 * 1001
 
     def test_a_group_counts_once(self) -> None:
-        """However many are restarted with the one that failed (SUP-502)."""
+        """This holds however many children are restarted with the failed one (SUP-502)."""
         world = World(tree(*"abcdef", strategy=ALL, intensity=1)).begin()
         world.die("c")
         assert world.restarts_counted() == 1
         assert world.finish is None
 
     def test_n_counts_are_n_attempts(self) -> None:
-        """One crash and starts that fail: three attempts, then the end (SUP-615)."""
+        """One crash and failing starts make three attempts, then the end (SUP-615)."""
         world = World(tree("a", "z", intensity=3), starts={"a": "sffff"}).begin()
         world.die("a")
         assert world.trace == ["die a", "f a", "f a", "f a", "q z", "z z"]
@@ -112,7 +112,7 @@ class TestGivingUp:
         assert world.finish.failure.reason == NOPE
 
     def test_waiting_ends_are_not_restarted_when_it_gives_up(self) -> None:
-        """A third end that was queued becomes part of the stop (SUP-711)."""
+        """A third end in the queue becomes part of the stop (SUP-711)."""
         world = World(tree("a", "b", "c", intensity=1)).begin()
         world.die("a", "b", "c")
         assert world.trace == ["die a", "die b", "die c", "s a", "q a", "z a"]
@@ -121,7 +121,7 @@ class TestGivingUp:
 
 class TestOwnWindow:
     def test_it_spares_the_siblings_window(self) -> None:
-        """Its restarts are counted apart from the first one on."""
+        """Its restarts are counted separately, from the first one on."""
         x = child("x", intensity=Intensity(5, 10, GIVE_UP))
         world = World(tree("a", x, intensity=0)).begin()
         for _ in range(5):
@@ -132,7 +132,7 @@ class TestOwnWindow:
         assert world.finish is None
 
     def test_give_up_removes_only_the_child(self) -> None:
-        """It is reported and forgotten; siblings run on, whatever the strategy."""
+        """The child is reported and forgotten; siblings run on, whatever the strategy."""
         x = child("x", intensity=Intensity(0, 1, GIVE_UP))
         world = World(tree("a", x, "b", strategy=ALL)).begin()
         world.die("x")
@@ -144,7 +144,7 @@ class TestOwnWindow:
 
     @pytest.mark.parametrize("strategy", [ALL, Strategy.REST_FOR_ONE])
     def test_give_up_in_a_group_restart_brings_the_others_up(self, strategy: Strategy) -> None:
-        """Siblings that were stopped for its sake do not stay down because it is gone."""
+        """Siblings that were stopped because of the child do not stay down after it is gone."""
         x = child("x", intensity=Intensity(0, 5, GIVE_UP))
         world = World(tree("a", x, "b", strategy=strategy), starts={"x": "sf"}).begin()
         world.die("a")
@@ -154,7 +154,7 @@ class TestOwnWindow:
 
     @pytest.mark.parametrize("then", Then)
     def test_the_limit_of_a_start_that_fails_is_its_own_too(self, then: Then) -> None:
-        """Retries count there as well (SUP-501)."""
+        """Retries count in that window as well (SUP-501)."""
         x = child("x", intensity=Intensity(2, 5, then))
         world = World(tree("a", x, intensity=0), starts={"x": "sffff"}).begin()
         world.die("x")
@@ -163,7 +163,7 @@ class TestOwnWindow:
         assert ("x" in world.children) is (then is ESCALATE)
 
     def test_escalate_is_the_supervisors_own_end(self) -> None:
-        """As if its own limit were reached, in words of the child's limit."""
+        """The supervisor ends as at its own limit; the failure names the child's limit."""
         x = child("x", intensity=Intensity(0, 60))
         world = World(tree("a", x, intensity=9)).begin()
         world.die("x")
@@ -176,7 +176,7 @@ class TestOwnWindow:
     def test_giving_up_a_significant_child_is_its_end_for_good(
         self, auto: AutoShutdown, ends: bool
     ) -> None:
-        """It will not be restarted, so the supervisor may end with it."""
+        """The supervisor may end with the child, because it is never restarted."""
         x = child("x", **TRANSIENT, significant=ends, intensity=Intensity(0, 1, GIVE_UP))
         world = World(tree("a", x, auto_shutdown=auto)).begin()
         world.die("x")
@@ -202,7 +202,7 @@ class TestBackoff:
         assert world.trace == ["die x", "die a", "s a", "s new", "s x"]
 
     def test_a_delayed_restart_is_counted_once(self) -> None:
-        """When it is decided, not again when it is due."""
+        """The restart counts when it is decided, not again when it is due."""
         x = child("x", backoff=Backoff.sequence(1))
         world = World(tree(x, intensity=1)).begin()
         world.die("x")
@@ -211,7 +211,7 @@ class TestBackoff:
         assert world.up == ["x"]
 
     def test_delays_follow_the_sequence_also_over_failing_starts(self) -> None:
-        """A start that fails waits for the next delay, and each retry counts."""
+        """A failed start waits for the next delay, and each retry counts."""
         x = child("x", backoff=Backoff.sequence(1, 2, 4))
         world = World(tree(x, intensity=9, period=60), starts={"x": "sff"}).begin()
         world.die("x")
@@ -222,7 +222,7 @@ class TestBackoff:
         assert world.children["x"].restarts == 3
 
     def test_a_group_waits_for_the_one_that_failed(self) -> None:
-        """The others are stopped at once, and all start together when it is due."""
+        """The others are stopped at once, and all start together when the restart is due."""
         x = child("x", backoff=Backoff.sequence(5))
         world = World(tree("a", x, "b", strategy=ALL)).begin()
         world.die("x")
@@ -232,7 +232,7 @@ class TestBackoff:
         assert world.trace[-3:] == ["s a", "s x", "s b"]
 
     def test_a_group_never_cuts_the_delay_of_a_member_short(self) -> None:
-        """It waits for the longest; the member's own timer is cancelled."""
+        """The group waits for the longest delay; the member's own timer is cancelled."""
         x = child("x", backoff=Backoff.sequence(10))
         world = World(tree("a", x, strategy=Strategy.REST_FOR_ONE)).begin()
         world.die("x")
@@ -246,7 +246,7 @@ class TestBackoff:
         assert world.trace == ["die x", "die a", "s a", "s x"]
 
     def test_a_stop_ends_the_wait(self) -> None:
-        """Nothing is left ticking."""
+        """No timer remains."""
         world = World(tree("a", child("x", backoff=Backoff.sequence(10)))).begin()
         world.die("x")
         world.stop()
@@ -255,7 +255,7 @@ class TestBackoff:
         assert world.finish is not None
 
     def test_retry_now_brings_the_whole_group(self) -> None:
-        """Those that wait with it start as well; nothing is counted for it."""
+        """The children that wait with it start as well; the call itself counts nothing."""
         x = child("x", backoff=Backoff.sequence(5))
         world = World(tree("a", x, strategy=ALL)).begin()
         world.die("x")
@@ -264,7 +264,7 @@ class TestBackoff:
         assert world.restarts_counted() == 1
 
     def test_retry_now_of_a_failed_restart_is_counted(self) -> None:
-        """It is a retry like any other, and can be one too many (SUP-614)."""
+        """It is a retry like any other, and can exceed the limit (SUP-614)."""
         x = child("x", backoff=Backoff.sequence(0, 60))
         world = World(tree(x, intensity=1), starts={"x": "sf"}).begin()
         world.die("x")
@@ -272,7 +272,7 @@ class TestBackoff:
         assert world.finish is not None
 
     def test_the_fact_tells_the_delay(self) -> None:
-        """The report of a restart says when it will be."""
+        """The report of a restart says when it takes place."""
         world = World(tree(child("x", backoff=Backoff.sequence(7)))).begin()
         world.advance(3)
         world.die("x")
@@ -309,26 +309,26 @@ class TestSignificance:
         assert world.finish is not None
 
     def test_never_does_not_end(self) -> None:
-        """Nor do children that are not significant end any other (SUP-901)."""
+        """A child that is not significant does not end the supervisor either (SUP-901)."""
         world = World(tree(child("a", **TEMPORARY), "n", auto_shutdown=ANY)).begin()
         world.die("a")
         assert world.finish is None
 
     def test_a_crash_of_a_transient_child_is_a_restart(self) -> None:
-        """No end for good, no end of the supervisor (SUP-905)."""
+        """The child is restarted, so the supervisor does not end (SUP-905)."""
         world = significant(ANY, TRANSIENT)
         world.die("a")
         assert world.up == ["a", "b", "n"]
 
     def test_a_crash_of_a_temporary_child_is_an_end(self) -> None:
-        """Temporary children end for good whatever the reason (SUP-901)."""
+        """A temporary child is never restarted, whatever the reason (SUP-901)."""
         world = significant(ANY, TEMPORARY)
         world.die("a")
         assert world.finish is not None
         assert world.contexts() == [("a", Context.CHILD_TERMINATED)]
 
     def test_one_that_waits_for_its_restart_still_counts(self) -> None:
-        """Under all_significant it keeps the supervisor alive (SUP-903)."""
+        """Under all_significant, such a child keeps the supervisor alive (SUP-903)."""
         a = child("a", significant=True, **TRANSIENT, backoff=Backoff.sequence(9))
         b = child("b", significant=True, **TRANSIENT)
         world = World(tree(a, b, auto_shutdown=EVERY)).begin()
@@ -340,7 +340,7 @@ class TestSignificance:
         assert world.finish is not None
 
     def test_a_stop_by_hand_never_ends_it(self) -> None:
-        """But who was stopped no longer keeps it alive (SUP-906)."""
+        """A child that was stopped no longer keeps the supervisor alive (SUP-906)."""
         world = significant(EVERY, TRANSIENT)
         world.ask(TerminateChild(1, "a"))
         world.ask(TerminateChild(2, "b"))
@@ -354,14 +354,14 @@ class TestSignificance:
     def test_being_a_bystander_never_ends_it(
         self, auto: AutoShutdown, fields: dict[str, Restart]
     ) -> None:
-        """A temporary one just vanishes (SUP-907)."""
+        """A temporary bystander just disappears (SUP-907)."""
         world = significant(auto, fields, strategy=ALL)
         world.die("n")
         assert world.finish is None
         assert world.up == (["a", "b", "n"] if fields is TRANSIENT else ["n"])
 
     def test_declining_to_start_never_ends_it(self) -> None:
-        """Neither at first nor when restarted (SUP-908)."""
+        """This holds for its first start and for a restart (SUP-908)."""
         a = child("a", significant=True, **TRANSIENT)
         world = World(tree(a, "n", auto_shutdown=ANY), starts={"a": "isi"}).begin()
         world.ask(RestartChild(1, "a"))
@@ -370,7 +370,7 @@ class TestSignificance:
         assert world.finish is None
 
     def test_using_up_the_limit_is_a_failure_like_any_other(self) -> None:
-        """Not an end in good order (SUP-909)."""
+        """The supervisor does not end in good order (SUP-909)."""
         world = significant(ANY, TRANSIENT, intensity=0)
         world.die("a")
         assert world.finish is not None
@@ -378,7 +378,7 @@ class TestSignificance:
         assert world.contexts()[-1] == ("a", Context.SHUTDOWN)
 
     def test_one_that_was_added_later_counts_as_well(self) -> None:
-        """The mode is the supervisor's, the significance the child's (SUP-911)."""
+        """The mode belongs to the supervisor, the significance to the child (SUP-911)."""
         world = World(tree("n", auto_shutdown=ANY)).begin()
         world.add(child("x", significant=True, **TEMPORARY))
         world.die("x")

@@ -1,4 +1,4 @@
-"""The static machine's requests: every cell of the section-8 table, and who is served when."""
+"""The static machine's requests: every cell of the section-8 table, and their order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ALREADY, PRESENT = Refusal.ALREADY_STARTED, Refusal.ALREADY_PRESENT
 RUNNING, RESTARTING = Refusal.RUNNING, Refusal.RESTARTING
 STATES = ["unknown", "running", "undefined", "restarting", "backing off"]
 TABLE: list[tuple[Callable[[object, str], Request], list[Refusal | None], list[str]]] = [
-    # the request, then its answer and what happens in each state
+    # the request, then its reply and what happens in each state
     (add_x, [OK, ALREADY, PRESENT, PRESENT, PRESENT], ["s x", "", "", "", ""]),
     (TerminateChild, [FOUND, OK, OK, OK, OK], ["", "q x, z x", "", "", ""]),
     (RestartChild, [FOUND, RUNNING, OK, RESTARTING, RESTARTING], ["", "", "s x", "", ""]),
@@ -77,7 +77,7 @@ TABLE: list[tuple[Callable[[object, str], Request], list[Refusal | None], list[s
 def test_every_request_in_every_state(
     make: Callable[[object, str], Request], state: str, refusal: Refusal | None, trace: str
 ) -> None:
-    """The table of section 8, with `retry_now` and `backing off` added; nobody else is touched."""
+    """The table of section 8, with `retry_now` and `backing off` added; siblings are left alone."""
     world = scene(state)
     counted = world.restarts_counted()
     reply = world.ask(make("ref", "x"))
@@ -98,7 +98,7 @@ def test_every_request_in_every_state(
 
 class TestAdding:
     def test_a_new_child_comes_last(self) -> None:
-        """It is appended to the start order; its answer names it (SUP-611, SUP-802)."""
+        """The child is appended to the start order, and the reply names it (SUP-611, SUP-802)."""
         world = World(tree("a")).begin()
         assert world.add("x").child is world.children["x"]
         assert list(world.children) == ["a", "x"]
@@ -117,7 +117,7 @@ class TestAdding:
     def test_one_that_declines_is_kept_unless_it_is_temporary(
         self, fields: dict[str, Restart], stays: bool
     ) -> None:
-        """The answer names no child; it can be started, or is free again (SUP-311, SUP-312)."""
+        """The reply names no child; the id is kept, or free again (SUP-311, SUP-312)."""
         world = World(tree("a"), starts={"x": "i"}).begin()
         reply = world.add(child("x", **fields))
         assert (reply.child, reply.refusal) == (None, None)
@@ -126,7 +126,7 @@ class TestAdding:
         assert world.add("x").refusal is wanted
 
     def test_a_child_that_is_dead_but_not_mourned_counts_as_running(self) -> None:
-        """What is recorded decides: its end waits behind the request."""
+        """The recorded status decides, because the end waits behind the request."""
         world = World(tree("a", "x"), starts={"new": "h"}).begin()
         world.send(AddChild("busy", child("new")), RestartChild("first", "x"))
         world.die("x")
@@ -137,7 +137,7 @@ class TestAdding:
 
 class TestStopping:
     def test_a_stop_is_answered_when_the_child_is_gone(self) -> None:
-        """Not before; it stays down (SUP-808, SUP-809)."""
+        """The reply comes no earlier, and the child stays down (SUP-808, SUP-809)."""
         world = World(tree("a", "x"), ends={"x": HELD}).begin()
         world.send(TerminateChild("ref", "x"))
         assert "ref" not in world.replies
@@ -150,13 +150,13 @@ class TestStopping:
     def test_a_temporary_child_is_forgotten_when_stopped(
         self, fields: dict[str, Restart], again: Refusal | None
     ) -> None:
-        """Any other is kept, and stopping it again does nothing (SUP-806)."""
+        """Any other child is kept, and stopping it again does nothing (SUP-806)."""
         world = World(tree("a", child("x", **fields))).begin()
         assert world.ask(TerminateChild(1, "x")).refusal is None
         assert world.ask(TerminateChild(2, "x")).refusal is again
 
     def test_an_end_behind_the_stop_is_consumed_by_it(self) -> None:
-        """No restart, one shutdown_error with the real reason (SUP-713, AIO-16)."""
+        """There is no restart, and one shutdown_error with the real reason (SUP-713, AIO-16)."""
         world = World(tree("a", "x"), starts={"new": "h"}).begin()
         world.send(AddChild("busy", child("new")), TerminateChild("stop", "x"))
         world.die("x", reason=BOOM)
@@ -168,7 +168,7 @@ class TestStopping:
         assert world.status("x") == "undefined"
 
     def test_an_end_before_the_stop_is_dealt_with_first(self) -> None:
-        """It is restarted, then stopped (SUP-713)."""
+        """The child is restarted, then stopped (SUP-713)."""
         world = World(tree("a", "x"), starts={"new": "h"}).begin()
         world.send(AddChild("busy", child("new")))
         world.die("x")
@@ -177,7 +177,7 @@ class TestStopping:
         assert world.trace == ["die x", "s new", "s x", "q x", "z x"]
 
     def test_a_temporary_child_that_ended_first_is_unknown_to_the_stop(self) -> None:
-        """Its end is dealt with first, and then there is nobody of that name (SUP-714)."""
+        """Its end is handled first, and then no child has that id (SUP-714)."""
         world = World(tree("a", child("x", **TEMPORARY)), starts={"new": "h"}).begin()
         world.send(AddChild("busy", child("new")))
         world.die("x")
@@ -187,7 +187,7 @@ class TestStopping:
 
     @pytest.mark.parametrize("strategy", Strategy)
     def test_requests_never_touch_the_group(self, strategy: Strategy) -> None:
-        """Neither stopping, starting, deleting nor adding (SUP-610)."""
+        """This holds for stopping, starting, deleting and adding (SUP-610)."""
         world = World(tree("a", "x", "z", strategy=strategy)).begin()
         for request in (TerminateChild, RestartChild, TerminateChild, DeleteChild):
             assert world.ask(request(object(), "x")).refusal is None
@@ -198,7 +198,7 @@ class TestStopping:
 
 class TestStartingByHand:
     def test_its_place_is_kept(self) -> None:
-        """Stopped and started again, a child stands where it stood (SUP-611)."""
+        """A child that is stopped and started again keeps its place (SUP-611)."""
         world = scene("undefined")
         world.ask(RestartChild("ref", "x"))
         assert list(world.children) == ["a", "x"]
@@ -206,7 +206,7 @@ class TestStartingByHand:
         assert world.children["x"].restarts == 0
 
     def test_a_failure_changes_nothing(self) -> None:
-        """It stays down: no report, no count, no retry (SUP-805)."""
+        """The child stays down: no report, no count, no retry (SUP-805)."""
         world = World(tree("a", "x", intensity=0), starts={"x": "sf"}).begin()
         world.ask(TerminateChild(1, "x"))
         world.forget()
@@ -218,14 +218,14 @@ class TestStartingByHand:
         assert world.machine.settled
 
     def test_declining_is_no_failure(self) -> None:
-        """The answer names no child (SUP-312)."""
+        """The reply names no child (SUP-312)."""
         world = World(tree("a", "x"), starts={"x": "ii"}).begin()
         reply = world.ask(RestartChild("ref", "x"))
         assert (reply.child, reply.refusal) == (None, None)
         assert world.status("x") == "undefined"
 
     def test_a_finished_child_can_be_brought_back(self) -> None:
-        """A transient one that ended in good order (SUP-402)."""
+        """This holds for a transient child that ended in good order (SUP-402)."""
         world = World(tree("a", child("x", **TRANSIENT))).begin()
         world.die("x", reason=Normal())
         assert world.ask(RestartChild("ref", "x")).child is world.children["x"]
@@ -234,7 +234,7 @@ class TestStartingByHand:
 
 class TestOrder:
     def test_one_request_at_a_time_in_order_of_arrival(self) -> None:
-        """The second waits for the first, a query for both."""
+        """The second request waits for the first, a query for both."""
         world = World(tree("a", "x"), ends={"x": HELD}).begin()
         world.send(TerminateChild(1, "x"), RestartChild(2, "x"), Query(3))
         assert world.replies == {}
@@ -243,7 +243,7 @@ class TestOrder:
         assert [r.refusal for r in world.replies.values()] == [None, None, None]
 
     def test_requests_wait_behind_a_restart(self) -> None:
-        """And see what it left (SUP-302)."""
+        """They see its result (SUP-302)."""
         world = World(tree("a", "x", strategy=Strategy.ONE_FOR_ALL), starts={"x": "sh"}).begin()
         world.die("a")
         world.send(Query(1), RestartChild(2, "x"))
@@ -252,7 +252,7 @@ class TestOrder:
         assert [r.refusal for r in world.replies.values()] == [None, Refusal.RUNNING]
 
     def test_requests_wait_for_the_first_start(self) -> None:
-        """They are served when all children have been started."""
+        """They are served when all children have started."""
         world = World(tree("a", "x"), starts={"x": "h"}).begin()
         world.send(TerminateChild(1, "a"))
         assert world.replies == {}
@@ -260,7 +260,7 @@ class TestOrder:
         assert world.trace == ["s x", "q a", "z a"]
 
     def test_requests_wait_for_the_beginning(self) -> None:
-        """Also those that come before it."""
+        """This holds even for requests that come before it."""
         world = World(tree("a"))
         world.send(TerminateChild(1, "a"))
         assert world.replies == {}
@@ -269,14 +269,14 @@ class TestOrder:
         assert world.up == []
 
     def test_a_first_start_that_fails_refuses_those_that_wait(self) -> None:
-        """Nobody waits for ever."""
+        """No request waits for ever."""
         world = World(tree("a", "x"), starts={"x": "h"}).begin()
         world.send(Query(1))
         world.settle("x", "f")
         assert world.replies[1].refusal is Refusal.NOT_RUNNING
 
     def test_retry_now_says_whether_there_was_anything_to_hurry(self) -> None:
-        """The answer names the child if it was waiting."""
+        """The reply names the child if it was waiting."""
         assert scene("running").ask(RetryNow("ref", "x")).child is None
         waiting = scene("backing off")
         assert waiting.ask(RetryNow("ref", "x")).child is waiting.children["x"]

@@ -1,4 +1,4 @@
-"""Replacing the spec of a supervisor that runs (SUP-122)."""
+"""Replacing the spec of a running supervisor (SUP-122)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TestTheTable:
         assert world.trace == []
 
     def test_a_known_child_keeps_its_life(self) -> None:
-        """SUP-122: incarnation, restarts and last exit stay; the spec is the new one."""
+        """SUP-122: incarnation and restarts stay; the spec is the new one."""
         world = World(tree("a", "b")).begin()
         world.die("a")
         spec = child("a", **TRANSIENT)
@@ -62,14 +62,14 @@ class TestTheTable:
         assert world.status("a") == "undefined"
 
     def test_the_new_order_is_the_one_it_stops_in(self) -> None:
-        """SUP-122: in reverse, the vanished first."""
+        """SUP-122: the supervisor stops in reverse, children that vanished from the list first."""
         world = World(tree("a", "b", "c")).begin()
         change(world, "b", "a")
         world.stop()
         assert ", ".join(world.trace) == "q c, z c, q a, z a, q b, z b"
 
     def test_a_new_child_is_started_by_hand_or_with_its_group(self) -> None:
-        """SUP-122, SUP-607: as any child that is down; a vanished one can be deleted."""
+        """SUP-122, SUP-607: like any child that is down; a vanished one can be deleted."""
         world = World(tree("a", "b")).begin()
         change(world, "a", "n", strategy=Strategy.ONE_FOR_ALL)
         assert world.ask(RestartChild(object(), "n")).child is world.children["n"]
@@ -80,7 +80,7 @@ class TestTheTable:
         assert world.ask(DeleteChild(object(), "b")).refusal is None
 
     def test_a_child_that_waits_for_its_restart_goes_on_waiting(self) -> None:
-        """SUP-122: and is restarted by its new spec."""
+        """SUP-122: its new spec applies to the restart."""
         world = World(tree(child("a", backoff=Backoff.sequence(9)))).begin()
         world.die("a")
         spec = child("a")
@@ -91,7 +91,7 @@ class TestTheTable:
         assert world.children["a"].spec is spec
 
     def test_what_was_significant_ends_nothing_under_a_spec_without(self) -> None:
-        """SUP-122: a vanished child keeps its spec, and `NEVER` is never."""
+        """SUP-122: a vanished child keeps its spec, and `NEVER` means never."""
         lost = child("a", significant=True, **TRANSIENT)
         world = World(tree(lost, "b", auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)).begin()
         change(world, "b")
@@ -102,7 +102,7 @@ class TestTheTable:
 
 class TestTheFlags:
     def test_the_strategy_is_replaced(self) -> None:
-        """SUP-122: the next failure is dealt with by the new one, in the new order."""
+        """SUP-122: the new strategy handles the next failure, in the new order."""
         world = World(tree("a", "b", "c")).begin()
         change(world, "c", "b", "a", strategy=Strategy.REST_FOR_ONE)
         world.die("b")
@@ -121,7 +121,7 @@ class TestTheFlags:
                 assert world.facts(Fact.GAVE_UP)
 
     def test_a_longer_window_counts_what_the_shorter_one_still_held(self) -> None:
-        """SUP-122: what had left the old window is forgotten, as OTP has forgotten it."""
+        """SUP-122: restarts that had left the old window are forgotten, as in OTP."""
         window = RestartWindow(3, 5)
         window.change(2, 100)
         assert [window.add(0), window.add(10), window.add(12)] == [True, True, False]
@@ -132,7 +132,7 @@ class TestTheFlags:
         assert [window.add(20), window.add(30)] == [True, False]
 
     def test_a_child_with_another_window_of_its_own_counts_anew(self) -> None:
-        """SUP-122: one with the same goes on counting."""
+        """SUP-122: a child with the same window goes on counting."""
         mine = Intensity(1, 60)
         for after, ends in ((mine, True), (Intensity(1, 50), False)):
             world = World(tree(child("a", intensity=mine))).begin()
@@ -144,7 +144,7 @@ class TestTheFlags:
 
 class TestItsTurn:
     def test_it_waits_behind_what_is_in_progress(self) -> None:
-        """SUP-612: a restart in progress goes by the old spec to its end."""
+        """SUP-612: a restart in progress follows the old spec to its end."""
         world = World(tree("a", "b", strategy=Strategy.ONE_FOR_ALL), ends={"b": HELD}).begin()
         world.die("a")
         world.send(Reconfigure("ref", tree("b", "a")))
@@ -156,7 +156,7 @@ class TestItsTurn:
         assert world.replies["ref"].refusal is None
 
     def test_one_that_ends_takes_no_new_spec(self) -> None:
-        """SUP-122: it is refused, whether it came before the stop or after."""
+        """SUP-122: the change is refused, whether it came before the stop or after."""
         world = World(tree("a", "b"), ends={"b": HELD}).begin()
         world.send(TerminateChild("t", "b"), Reconfigure("early", tree("a")))
         world.stop()
@@ -164,7 +164,7 @@ class TestItsTurn:
         assert {world.replies[ref].refusal for ref in ("early", "late")} == {Refusal.NOT_RUNNING}
 
     def test_a_dynamic_supervisor_has_no_list_to_change(self) -> None:
-        """The request is refused; nobody sends it."""
+        """The machine refuses the request, which no code sends."""
         world = World(DynamicSpec("top")).begin()
         assert world.ask(Reconfigure("ref", tree("a"))).refusal is Refusal.NOT_FOUND
 
@@ -174,12 +174,12 @@ LISTS = st.lists(IDS, unique=True, max_size=4)
 
 
 def over(ids: list[str], strategy: Strategy) -> SupervisorSpec:
-    """Return a patient supervisor over children of these names."""
+    """Return a supervisor with a high limit over children with these ids."""
     return tree(*ids, strategy=strategy, intensity=50)
 
 
 def adding(name: str) -> AddChild:
-    """Return the request to add a child of that name."""
+    """Return the request to add a child with that id."""
     return AddChild(object(), child(name))
 
 

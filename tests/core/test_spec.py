@@ -1,4 +1,4 @@
-"""Specs: whatever can never work is refused where it is written, in OTP's order, in plain words."""
+"""Specs: anything that can never work is refused where it is written, in OTP's order."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SPECS: list[Callable[..., Any]] = [SupervisorSpec, DynamicSpec]
 
 
 def worker(id: Any = "x", start: Any = work, **fields: Any) -> ChildSpec:
-    """Return a child, of whatever types."""
+    """Return a child, with fields of any type."""
     return ChildSpec(id, start, **fields)
 
 
 def refused(make: Callable[[], object], message: str) -> None:
-    """Check that `make` is refused, with exactly this beginning of the message."""
+    """Check that `make` is refused, and that the message begins exactly so."""
     with pytest.raises(InvalidSpec) as caught:
         make()
     assert str(caught.value).startswith(message), caught.value
@@ -50,32 +50,32 @@ def refused(make: Callable[[], object], message: str) -> None:
 
 
 def made() -> list[ChildSpec]:
-    """Make children."""
+    """Return children."""
     return [worker("made")]
 
 
 async def streamed() -> AsyncIterator[ChildSpec]:
-    """Make children too late."""
+    """Return children too late."""
     yield worker()
 
 
 class TestDefaults:
     def test_a_child(self) -> None:
-        """OTP's: permanent, five seconds, not significant (SUP-205, SUP-206, SUP-209)."""
+        """These are OTP's: permanent, five seconds, not significant (SUP-205, SUP-206, SUP-209)."""
         x = worker()
         assert (x.restart, x.shutdown, x.significant) == (PERMANENT, 5.0, False)
         assert (x.start_timeout, x.backoff, x.intensity, x.max_step) == (None, None, None, None)
         assert (x.args, dict(x.kwargs), x.type) == ((), {}, ChildType.WORKER)
 
     def test_a_supervisor(self) -> None:
-        """Elixir's, not OTP's (SUP-102): three in five seconds; a child without limit (ESU-02)."""
+        """These are Elixir's (SUP-102): three in five seconds; a child has no limit (ESU-02)."""
         top = SupervisorSpec("top")
         assert (top.strategy, top.intensity, top.period) == (Strategy.ONE_FOR_ONE, 3, 5.0)
         assert (top.auto_shutdown, top.shutdown) == (AutoShutdown.NEVER, INFINITY)
         assert (top.restart, top.significant, top.type) == (PERMANENT, False, ChildType.SUPERVISOR)
 
     def test_a_dynamic_supervisor(self) -> None:
-        """Elixir's: no limit of children, three restarts in five seconds (DYN-01)."""
+        """These are Elixir's: no limit of children, three restarts in five seconds (DYN-01)."""
         pool = DynamicSpec("pool")
         assert (pool.max_children, pool.intensity, pool.period) == (INFINITY, 3, 5.0)
         assert (pool.shutdown, pool.type) == (INFINITY, ChildType.SUPERVISOR)
@@ -90,7 +90,7 @@ class TestDefaults:
 class TestChild:
     @pytest.mark.parametrize("id", [None, 1, "", "a/b", b"x", []])
     def test_an_id_is_text_without_a_slash(self, id: Any) -> None:
-        """It becomes part of a path, which OTP does not have (SUP-203)."""
+        """An id becomes part of a path, which OTP does not have (SUP-203)."""
         refused(lambda: worker(id), f"ChildSpec: id is {id!r}, ")
 
     @pytest.mark.parametrize(
@@ -98,30 +98,30 @@ class TestChild:
     )
     @pytest.mark.parametrize("make", [worker, *SPECS])
     def test_an_id_has_no_control_characters(self, make: Callable[..., Any], id: str) -> None:
-        """Paths stand in logs and on terminals: no id forges a line there, or a colour."""
+        """Paths stand in logs and on terminals, where no id may forge a line or a colour."""
         with pytest.raises(InvalidSpec, match=r": id is .*, wanted text without control") as caught:
             make(id)
         assert str(caught.value).isprintable()
 
     @pytest.mark.parametrize("id", ["a\u202eb", "\u2067x", "\u200f", "\ud800", "a\x00"])
     def test_an_id_reads_in_one_direction_and_can_be_written(self, id: str) -> None:
-        """What turns the direction of writing shows another id than there is."""
+        """A character that changes the direction of writing would disguise the id."""
         refused(lambda: worker(id), "ChildSpec: id is '")
 
     @pytest.mark.parametrize(
         "id", ["a b", "größe", "数据库", "قاعدة", "a\xa0b", "👩\u200d👧", "#2", ".."]
     )
     def test_an_id_may_be_in_any_writing(self, id: str) -> None:
-        """Letters of all languages, and signs made of several characters."""
+        """An id may use letters of all languages, and signs made of several characters."""
         assert worker(id).id == id
 
     @pytest.mark.parametrize("start", [None, "work", 5])
     def test_start_can_be_called(self, start: Any) -> None:
-        """Whether it works is not tried (SUP-204)."""
+        """The spec does not try whether it works (SUP-204)."""
         refused(lambda: worker(start=start), f"ChildSpec 'x': start is {start!r}, ")
 
     def test_start_is_not_its_result(self) -> None:
-        """The classic mistake: a call instead of the function."""
+        """The user passed the result of a call instead of the function."""
         coroutine = swift()
         refused(lambda: worker(start=coroutine), "ChildSpec 'x': start is <coroutine object ")
         coroutine.close()
@@ -140,20 +140,20 @@ class TestChild:
     def test_a_word_stands_for_each_restart(
         self, make: Callable[..., Any], restart: Restart
     ) -> None:
-        """`restart="transient"` is `Restart.TRANSIENT`, and reads so afterwards."""
+        """`restart="transient"` becomes `Restart.TRANSIENT`."""
         spec = make("x", restart=restart.value)
         assert spec.restart is restart
         assert spec == make("x", restart=restart)
 
     @pytest.mark.parametrize("significant", [None, 1, "yes"])
     def test_significant_is_true_or_false(self, significant: Any) -> None:
-        """Nothing else is either (SUP-206)."""
+        """No other value is accepted (SUP-206)."""
         message = f"ChildSpec 'x': significant is {significant!r}, wanted True or False"
         refused(lambda: worker(significant=significant), message)
 
     @pytest.mark.parametrize("fields", [{}, {"restart": PERMANENT}])
     def test_a_permanent_child_cannot_be_significant(self, fields: Any) -> None:
-        """Also not by default, and whatever it will stand under (SUP-207, SUP-215)."""
+        """This holds for the default too, and under any supervisor (SUP-207, SUP-215)."""
         message = "ChildSpec 'x': significant is True, wanted False while restart is PERMANENT"
         refused(lambda: worker(significant=True, **fields), message)
 
@@ -161,31 +161,31 @@ class TestChild:
         "shutdown", [-1, -0.1, inf, nan, None, "5", True, Then.GIVE_UP, 10**400]
     )
     def test_shutdown_is_seconds_or_one_of_two_words(self, shutdown: Any) -> None:
-        """Never negative, and for ever has a name (SUP-209)."""
+        """It is never negative, and an endless limit has a name (SUP-209)."""
         message = f"ChildSpec 'x': shutdown is {shutdown!r}, wanted seconds of at least 0"
         refused(lambda: worker(shutdown=shutdown), message)
 
     @pytest.mark.parametrize("shutdown", [0, 0.0, 1, 2.5, BRUTAL_KILL, INFINITY])
     def test_any_other_shutdown_is_fine(self, shutdown: Any) -> None:
-        """For workers and supervisors alike (SUP-209)."""
+        """This holds for workers and supervisors alike (SUP-209)."""
         assert worker(shutdown=shutdown).shutdown == shutdown
         assert SupervisorSpec("s", shutdown=shutdown).shutdown == shutdown
         assert DynamicSpec("d", shutdown=shutdown).shutdown == shutdown
 
     @pytest.mark.parametrize("seconds", [0, -1, nan, "5"])
     def test_a_start_timeout_is_seconds(self, seconds: Any) -> None:
-        """More than none."""
+        """It is above 0."""
         message = f"ChildSpec 'x': start_timeout is {seconds!r}, wanted seconds above 0"
         refused(lambda: worker(start_timeout=seconds), message)
 
     @pytest.mark.parametrize("seconds", [0, -1, nan, inf, "5", True])
     def test_a_longest_step_is_seconds(self, seconds: Any) -> None:
-        """More than none, and not for ever, which is None."""
+        """It is above 0 and finite; None means no limit."""
         message = f"ChildSpec 'x': max_step is {seconds!r}, wanted finite seconds above 0"
         refused(lambda: worker(max_step=seconds), message)
 
     def test_who_may_be_interrupted_says_itself_that_it_is_ready(self) -> None:
-        """It does not start where it could not be interrupted, and so its start can fail."""
+        """It does not start where it cannot be interrupted, so its start can fail."""
 
         async def child() -> None: ...
 
@@ -194,23 +194,23 @@ class TestChild:
 
     @pytest.mark.parametrize(("name", "value"), [("args", 5), ("kwargs", 5), ("kwargs", ["a"])])
     def test_arguments_are_what_a_call_takes(self, name: str, value: Any) -> None:
-        """A sequence and a mapping (SUP-204); what was given instead may be a secret."""
+        """They are a sequence and a mapping (SUP-204); a wrong value, maybe a secret, is hidden."""
         message = f"ChildSpec 'x': {name} is of type {type(value).__name__}, wanted a "
         refused(lambda: worker(**{name: value}), message)
 
     @pytest.mark.parametrize("make", [worker, SupervisorSpec, DynamicSpec])
     def test_a_backoff_is_a_backoff(self, make: Callable[..., object]) -> None:
-        """Of a child of whatever kind."""
+        """This holds for every kind of child."""
         with pytest.raises(InvalidSpec, match=r" 'x': backoff is 5, wanted Backoff, or None$"):
             make("x", backoff=5)
 
     def test_an_own_window_is_an_intensity(self) -> None:
-        """A number alone does not say in which time."""
+        """A number alone does not say within which time."""
         message = "ChildSpec 'x': intensity is 3, wanted Intensity, or None"
         refused(lambda: worker(intensity=3), message)
 
     def test_the_first_failure_wins(self) -> None:
-        """Id, start, restart, significant, shutdown: OTP's order (SUP-212)."""
+        """The order is OTP's: id, start, restart, significant, shutdown (SUP-212)."""
         bad: dict[str, Any] = {"id": "", "start": None, "restart": 0}
         bad |= {"significant": 0, "shutdown": -1, "start_timeout": 0}
         good: dict[str, Any] = {"id": "x", "start": work, "restart": TRANSIENT}
@@ -222,12 +222,12 @@ class TestChild:
         worker(**bad)
 
     def test_combinations_come_before_shutdown(self) -> None:
-        """Significant and permanent is found first (SUP-212)."""
+        """The conflict of significant and permanent is found first (SUP-212)."""
         refused(lambda: worker(significant=True, shutdown=-1), "ChildSpec 'x': significant is")
 
     @pytest.mark.parametrize("fields", [{}, {"id": "x"}, {"start": work}])
     def test_an_id_and_a_start_are_wanted(self, fields: dict[str, Any]) -> None:
-        """SUP-202: the message says which is missing."""
+        """SUP-202: the message names the missing one."""
         missing = [name for name in ("id", "start") if name not in fields]
         with pytest.raises(TypeError, match=" and ".join(f"'{name}'" for name in missing)):
             ChildSpec(**fields)
@@ -239,7 +239,7 @@ class TestChild:
             make("x", colour="red")
 
     def test_it_shows_no_arguments(self) -> None:
-        """They may be secrets: only that there are some, and what is run."""
+        """Arguments may be secrets: the repr shows only their number and the function."""
 
         async def log_in(*_: str, **__: object) -> None: ...
 
@@ -251,7 +251,7 @@ class TestChild:
         assert "hunter2" not in repr(SupervisorSpec("top", [x]))
 
     def test_it_shows_nothing_of_what_start_is_bound_to(self) -> None:
-        """A partial has arguments too, and a method the text of its object."""
+        """A partial has arguments too, and a method shows the repr of its object."""
 
         @frozen
         class Client:
@@ -271,7 +271,7 @@ class TestChild:
         assert f".{Client.__qualname__} object>" in shown[1]
 
     def test_it_cannot_be_changed(self) -> None:
-        """Only copied, and the copy is checked again; what came in is copied as well."""
+        """A spec can only be copied, and the copy is checked; its arguments are copied too."""
 
         async def add(_: int, __: int, *, a: int) -> None: ...
 
@@ -292,7 +292,7 @@ class TestFlags:
     @pytest.mark.parametrize("intensity", [-1, 1.0, inf, None, "3", True])
     @pytest.mark.parametrize("make", SPECS)
     def test_intensity_is_a_whole_number(self, make: Callable[..., Any], intensity: Any) -> None:
-        """From none upward (SUP-105)."""
+        """It is at least 0 (SUP-105)."""
         who = make("x").__class__.__name__.replace("DynamicSpec", "DynamicSupervisor")
         message = f"{who} 'x': intensity is {intensity!r}, wanted a whole number of at least 0"
         refused(lambda: make("x", intensity=intensity), message)
@@ -300,7 +300,7 @@ class TestFlags:
     @pytest.mark.parametrize("limit", [0, 1, 10**30, INFINITY])
     @pytest.mark.parametrize("make", SPECS)
     def test_any_number_of_restarts_has_a_name(self, make: Callable[..., Any], limit: Any) -> None:
-        """`INFINITY` is no limit, for a supervisor and for one child."""
+        """`INFINITY` means no limit, for a supervisor and for one child."""
         assert make("x", intensity=limit).intensity is limit
         assert Intensity(limit, 5).max_restarts is limit
 
@@ -312,7 +312,7 @@ class TestFlags:
     @pytest.mark.parametrize("period", [0, -1, 0.5, 1.5, inf, nan, None, "5", True, 10**400])
     @pytest.mark.parametrize("make", SPECS)
     def test_period_is_whole_seconds(self, make: Callable[..., Any], period: Any) -> None:
-        """At least one, and never for ever (SUP-106)."""
+        """It is at least one second, and never endless (SUP-106)."""
         with pytest.raises(InvalidSpec, match=r" 'x': period is .*, wanted whole seconds of at"):
             make("x", period=period)
 
@@ -329,7 +329,7 @@ class TestFlags:
     )
     @pytest.mark.parametrize("got", [None, "ONE_FOR_ONE", "simple_one_for_one", 1])
     def test_choices_are_members_of_their_enum(self, name: str, enum: Any, got: Any) -> None:
-        """Or their words; the message lists them (SUP-104, SUP-107)."""
+        """Their words are accepted too, and the message lists them (SUP-104, SUP-107)."""
         choices = ", ".join(repr(member.value) for member in enum)
         message = f"SupervisorSpec 'top': {name} is {got!r}, wanted one of {choices}, or "
         refused(lambda: SupervisorSpec("top", **{name: got}), message)
@@ -338,13 +338,13 @@ class TestFlags:
         ("name", "chosen"), [*(("strategy", s) for s in Strategy), ("auto_shutdown", "never")]
     )
     def test_a_word_stands_for_a_choice(self, name: str, chosen: Any) -> None:
-        """`strategy="one_for_all"` is `Strategy.ONE_FOR_ALL`, and reads so afterwards."""
+        """`strategy="one_for_all"` becomes `Strategy.ONE_FOR_ALL`."""
         word = getattr(chosen, "value", chosen)
         found = getattr(SupervisorSpec("top", **{name: word}), name)
         assert found is type(found)(word)
 
     def test_the_first_failure_wins(self) -> None:
-        """Strategy, intensity, period, auto_shutdown, then the children (SUP-111, SUP-112)."""
+        """In order: strategy, intensity, period, auto_shutdown, children (SUP-111, SUP-112)."""
         bad: dict[str, Any] = {"strategy": 0, "intensity": -1, "period": 0, "auto_shutdown": 0}
         bad |= {"restart": 0, "children": [None]}
         good: dict[str, Any] = {"strategy": Strategy.ONE_FOR_ALL, "intensity": 1, "period": 1}
@@ -371,7 +371,7 @@ class TestFlags:
 
     @pytest.mark.parametrize("most", [-1, 1.0, None, True, "5", BRUTAL_KILL])
     def test_max_children_is_a_whole_number(self, most: Any) -> None:
-        """Or `INFINITY`; none at all is allowed (DYN-02)."""
+        """`INFINITY` is accepted too, and so is 0 (DYN-02)."""
         message = f"DynamicSupervisor 'x': max_children is {most!r}, wanted a whole number"
         refused(lambda: DynamicSpec("x", max_children=most), message)
         assert DynamicSpec("x", max_children=0).max_children == 0
@@ -387,7 +387,7 @@ class TestFlags:
         ],
     )
     def test_an_own_window_follows_the_same_rules(self, fields: Any, message: str) -> None:
-        """As the supervisor's (SUP-105, SUP-106)."""
+        """They are the rules of the supervisor's window (SUP-105, SUP-106)."""
         good: dict[str, Any] = {"max_restarts": 1, "within": 1}
         refused(lambda: Intensity(**good | fields), message)
 
@@ -401,19 +401,19 @@ class TestChildren:
 
     @pytest.mark.parametrize("junk", [("x", work, ("hunter2",)), {"id": "x", "args": ["hunter2"]}])
     def test_a_child_as_otp_writes_it_is_refused_unseen(self, junk: Any) -> None:
-        """There are arguments in it."""
+        """Such a value contains arguments."""
         message = f"SupervisorSpec 'top': child is of type {type(junk).__name__}, wanted a ChildSp"
         refused(lambda: SupervisorSpec("top", [junk]), message)
 
     def test_children_are_a_collection(self) -> None:
-        """A single child, or none, is not (SUP-116)."""
+        """Neither a single child nor None is a collection (SUP-116)."""
         for junk in (5, None):
             broken: Any = junk
             with pytest.raises(InvalidSpec, match=" 'top': children is "):
                 SupervisorSpec("top", broken)
 
     def test_an_id_occurs_once(self) -> None:
-        """The second one is refused (SUP-213)."""
+        """The second child with that id is refused (SUP-213)."""
         children = [worker("a"), worker("b"), worker("a")]
         message = "SupervisorSpec 'top': child id is 'a', wanted an id that no sibling has"
         refused(lambda: SupervisorSpec("top", children), message)
@@ -426,7 +426,7 @@ class TestChildren:
         ],
     )
     def test_children_are_checked_from_left_to_right(self, children: Any, message: str) -> None:
-        """Whatever is wrong first is refused (SUP-213)."""
+        """The first mistake is refused (SUP-213)."""
         refused(lambda: SupervisorSpec("top", children), f"SupervisorSpec 'top'{message}")
 
     def test_significant_children_need_auto_shutdown(self) -> None:
@@ -439,7 +439,7 @@ class TestChildren:
             assert SupervisorSpec("top", [x], auto_shutdown=auto).children == (x,)
 
     def test_specs_are_checked_without_starting_anything(self) -> None:
-        """SUP-215, SUP-216: a child alone, or under an `auto_shutdown`; that is checked first."""
+        """SUP-215, SUP-216: a child alone, or under an `auto_shutdown`, which is checked first."""
         child = worker(restart=TRANSIENT, significant=True)
         any_of_them = AutoShutdown.ANY_SIGNIFICANT
         assert SupervisorSpec("s", [child], auto_shutdown=any_of_them).children == (child,)
@@ -454,7 +454,7 @@ class TestChildren:
         )
 
     def test_supervisors_are_children_like_any_other(self) -> None:
-        """A tree is one value, and prints as one."""
+        """A tree is one value, and is drawn as one."""
         pool = DynamicSpec("pool", intensity=1)
         sub = SupervisorSpec("sub", [worker("a"), pool], strategy=Strategy.REST_FOR_ONE)
         top = SupervisorSpec("top", [sub, worker("z", restart=TRANSIENT)], period=60)
@@ -470,7 +470,7 @@ class TestChildren:
         assert pool.render() == "pool  (dynamic, 1 in 5 s)"
 
     def test_a_function_may_make_the_children(self) -> None:
-        """The tree is a value up to there: it says so, is compared and copied."""
+        """The tree is still a value, which names the function, and can be compared and copied."""
         name = f"{__name__}.made"
         sub = SupervisorSpec("sub", made, strategy=Strategy.REST_FOR_ONE)
         assert (sub.children, sub.children_by) == ((), made)
@@ -490,11 +490,11 @@ class TestChildren:
 
     @pytest.mark.parametrize("function", [swift, streamed, check_child])
     def test_a_function_that_can_make_no_children_is_refused(self, function: Any) -> None:
-        """Where it is written: one that has to be awaited, or that wants arguments."""
+        """A coroutine function is refused where it is written, and one with arguments too."""
         refused(lambda: SupervisorSpec("top", function), "SupervisorSpec 'top': children is ")
 
     def test_a_backoff_suits_every_kind_of_child(self) -> None:
-        """Workers and supervisors."""
+        """This holds for workers and supervisors."""
         backoff = Backoff.exponential(1)
         kinds: list[Any] = [worker(backoff=backoff), SupervisorSpec("s", backoff=backoff)]
         assert SupervisorSpec("top", [*kinds, DynamicSpec("d", backoff=backoff)]).children

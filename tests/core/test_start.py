@@ -1,4 +1,4 @@
-"""Functions and their arguments: what cannot be called so is refused where it is written."""
+"""Functions and their arguments: an impossible call is refused where it is written."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("start", "args", "kwargs"), CALLS)
 def test_arguments_are_judged_as_python_would(start: Any, args: Any, kwargs: Any) -> None:
-    """A spec is refused if, and only if, the call would be."""
+    """A spec is refused if, and only if, Python would refuse the call."""
     try:
         inspect.signature(start).bind(*args, **kwargs)
     except TypeError:
@@ -121,7 +121,7 @@ def test_arguments_are_judged_as_python_would(start: Any, args: Any, kwargs: Any
     [((1,), {}, True), ((1,), {"step": 2}, True), ((), {}, False), ((1,), {"stp": 2}, False)],
 )
 def test_a_server_takes_what_its_init_takes(args: Any, kwargs: Any, fits: bool) -> None:
-    """Its supervisor hands them to `init`."""
+    """The supervisor passes the arguments to `init`."""
     if fits:
         ChildSpec("x", Server, args, kwargs)
     else:
@@ -131,19 +131,19 @@ def test_a_server_takes_what_its_init_takes(args: Any, kwargs: Any, fits: bool) 
 
 @pytest.mark.parametrize("start", [status, status_by_place, partial(status)])
 def test_the_status_is_given_by_the_runtime(start: Any) -> None:
-    """A spec says nothing of `task_status`, and all else is looked at."""
+    """A spec does not contain `task_status`; all other arguments are checked."""
     assert not ChildSpec("x", start, (1,)).ready_at_once
     with pytest.raises(InvalidSpec, match="missing a required argument: 'a'"):
         ChildSpec("x", start)
 
 
 def test_a_decorator_may_give_arguments_itself() -> None:
-    """What is called is asked, and not what it says that it wraps."""
+    """The spec checks the function that is called, not the one that it wraps."""
     assert ChildSpec("x", decorated(two)).args == ()
 
 
 def test_no_argument_is_shown() -> None:
-    """They may be secrets."""
+    """Arguments may be secrets."""
     with pytest.raises(InvalidSpec) as caught:
         ChildSpec("x", two, ("hunter2",) * 3, {"hunter": "hunter2"})
     assert "hunter2" not in str(caught.value)
@@ -168,13 +168,13 @@ def plain_generator() -> Generator[int]:
     "start", [blocks, returns_early, lambda: None, plain_generator, partial(blocks)]
 )
 def test_a_function_that_blocks_is_refused(start: Any) -> None:
-    """It would do its work in the call and keep the loop; the message says what to do."""
+    """It would do its work in the call and block the loop; the message says what to do."""
     with pytest.raises(InvalidSpec, match=r"^ChildSpec 'x': start is .*`async def`.*to_thread$"):
         ChildSpec("x", start)
 
 
 def test_a_generator_without_its_decorator_is_refused() -> None:
-    """The classic mistake with context managers."""
+    """This is the classic mistake with context managers."""
 
     async def generator() -> AsyncGenerator[None]:
         yield
@@ -190,12 +190,12 @@ def raises() -> Any:
 
 @pytest.mark.parametrize("start", [lambda: two(1), raises, lambda: CLIENT, min, dict, Client.plain])
 def test_what_may_return_something_is_left_to_the_call(start: Any) -> None:
-    """Only what certainly is no child is refused."""
+    """Only a function that certainly cannot be a child is refused."""
     ChildSpec("x", start, (1,) if start is Client.plain else ())
 
 
 def test_functions_of_one_code_have_their_own_defaults() -> None:
-    """The look at a code is kept; defaults belong to the function."""
+    """The analysis of a code object is cached; defaults belong to the function."""
 
     def make(defaults: tuple[int, ...]) -> Any:
         async def child(a: int) -> None: ...
@@ -210,7 +210,7 @@ def test_functions_of_one_code_have_their_own_defaults() -> None:
 
 
 def test_looks_at_functions_made_from_text_are_forgotten() -> None:
-    """A program that makes a function for each child does not keep them all."""
+    """A program that makes a function for each child does not keep them all in the cache."""
     for number in range(1_100):
         namespace: dict[str, Any] = {}
         exec(f"async def child(a{number}): ...", namespace)  # noqa: S102 - our own text

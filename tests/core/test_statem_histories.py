@@ -1,4 +1,4 @@
-"""The machine of a `GenStateMachine` under random results: nothing is lost, nothing comes twice."""
+"""The machine of a `GenStateMachine` under random results: no event is lost or doubled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMEOUTS = st.one_of(
 
 
 class Histories(RuleBasedStateMachine):
-    """Events come and timers fire in any order, and callbacks return what they like."""
+    """Events come and timers fire in any order, and callbacks return any result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,14 +57,14 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: not self.machine.busy)
     @rule()
     def send(self) -> None:
-        """A message comes when nothing comes before it."""
+        """A message comes while the machine is at rest."""
         self.sent += 1
         self.machine.receive(MachineEvent(EventType.CAST, self.sent))
 
     @precondition(lambda self: self.running and not self.machine.busy)
     @rule(data=st.data())
     def fire(self, data: st.DataObject) -> None:
-        """A timer that runs fires; it has exactly one event."""
+        """A running timer fires, with exactly one event."""
         number = data.draw(st.sampled_from(sorted(self.running)))
         key = self.running.pop(number)
         self.machine.fired(key, number)
@@ -84,7 +84,7 @@ class Histories(RuleBasedStateMachine):
         timeouts=st.lists(TIMEOUTS, max_size=3),
     )
     def go_on(self, state: str, kind: str, postpone: bool, again: bool, timeouts: Any) -> None:
-        """The next event is handled."""
+        """The machine handles the next event."""
         event, old, _ = self.machine.next()
         self.in_hand = event
         actions = list(timeouts)
@@ -131,14 +131,14 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def every_message_is_somewhere_once(self) -> None:
-        """While it rests, each message was handled or is postponed, and none twice."""
+        """In a machine at rest, each message was handled or is postponed, and none twice."""
         if not self.machine.busy:
             waiting = [e.content for e in self.machine.postponed if e.type is EventType.CAST]
             assert sorted([*self.consumed, *waiting]) == list(range(1, self.sent + 1))
 
     @invariant()
     def what_is_postponed_keeps_its_order(self) -> None:
-        """Messages wait for a change of state in the order in which they came."""
+        """Postponed messages wait for a change of state in order of arrival."""
         waiting = [e.content for e in self.machine.postponed if e.type is EventType.CAST]
         assert waiting == sorted(waiting)
 

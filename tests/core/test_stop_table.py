@@ -1,4 +1,4 @@
-"""SUP-704: with which reasons a child may end that its supervisor has told to end."""
+"""SUP-704: the reasons with which a child may end after its supervisor told it to end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CELLS = [
 def test_the_pure_function_knows_every_cell(
     reason: ExitReason, restart: Restart, brutal: bool, silent: bool
 ) -> None:
-    """`is_expected` is the table."""
+    """`is_expected` agrees with the table."""
     assert is_expected(restart, reason, brutal=brutal) is silent
 
 
@@ -55,7 +55,7 @@ def test_the_pure_function_knows_every_cell(
 def test_the_machine_reports_what_the_table_says(
     reason: ExitReason, restart: Restart, brutal: bool, silent: bool, how: str
 ) -> None:
-    """One report or none, with the real reason, and the stop succeeds all the same (SUP-706)."""
+    """There is one report or none, with the real reason, and the stop succeeds (SUP-706)."""
     spec = child("x", restart=restart, shutdown=BRUTAL_KILL if brutal else INFINITY)
     world = World(tree(spec), ends={"x": reason}).begin()
     if how == "terminate":
@@ -72,7 +72,7 @@ def test_the_machine_reports_what_the_table_says(
 
 @pytest.mark.parametrize("restart", Restart)
 def test_a_child_whose_time_was_over_is_always_reported(restart: Restart) -> None:
-    """It was asked and ended `killed`: a report for every restart type (SUP-705)."""
+    """The child was asked and ended `killed`: a report for every restart type (SUP-705)."""
     world = World(tree(child("x", restart=restart, shutdown=0.0)), ends={"x": Killed()}).begin()
     world.stop()
     assert world.contexts() == [("x", Context.SHUTDOWN_ERROR)]
@@ -95,7 +95,7 @@ DYNAMIC = [
 def test_the_dynamic_machine_has_a_table_of_its_own(
     row: tuple[ExitReason, bool, bool, bool, bool], restart: Restart, brutal: bool
 ) -> None:
-    """Elixir's: one report per child, and DYN-15 instead of SUP-704."""
+    """The table is Elixir's: one report per child, and DYN-15 instead of SUP-704."""
     reason, *silent = row
     spec = child("x", restart=restart, shutdown=BRUTAL_KILL if brutal else INFINITY)
     world = World(DynamicSpec("top"), ends={"x": reason}).begin()

@@ -1,4 +1,4 @@
-"""Text of objects that refuse to give any, or give too much."""
+"""Text of objects that raise instead of returning text, or return too much."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HUGE = 10_000_000
 
 
 class Mute(Exception):
-    """Has no text."""
+    """An error without text."""
 
     def __init__(self, raised: BaseException) -> None:
         self.raised = raised
@@ -40,7 +40,7 @@ class Sly(str):
 
 
 class Talker(Exception):
-    """Has a text that is not plain."""
+    """An error whose text is not a plain string."""
 
     def __str__(self) -> str:
         return Sly("one\ntwo")
@@ -59,14 +59,14 @@ WRONG = [
 
 @pytest.mark.parametrize("raised", WRONG, ids=lambda error: type(error).__name__)
 def test_an_object_without_text_still_has_a_name(raised: BaseException) -> None:
-    """Whatever its `__str__` or `__repr__` raises."""
+    """This holds for anything that its `__str__` or `__repr__` raises."""
     what = type(raised).__name__
     assert text_of(Mute(raised)) == f"<Mute: str() raised {what}>"
     assert shown([Mute(raised)]) == f"<list: repr() raised {what}>"
 
 
 def test_a_text_that_is_none_is_no_text() -> None:
-    """`__str__` may return what it must not."""
+    """`__str__` may return a value that is not text."""
 
     class Odd:
         def __str__(self) -> str:
@@ -76,7 +76,7 @@ def test_a_text_that_is_none_is_no_text() -> None:
 
 
 def test_a_long_text_is_cut_and_says_how_long_it_was() -> None:
-    """Up to the limit it is whole."""
+    """A text up to the limit stays whole."""
     whole = "x" * TEXT_LIMIT
     assert text_of(whole) == whole
     assert text_of("x" * HUGE) == f"{whole}… (10,000,000 characters)"
@@ -85,7 +85,7 @@ def test_a_long_text_is_cut_and_says_how_long_it_was() -> None:
 
 @pytest.mark.parametrize("raised", WRONG, ids=lambda error: type(error).__name__)
 def test_reasons_have_a_text_whatever_is_in_them(raised: BaseException) -> None:
-    """So have the errors that are worded with them."""
+    """The same holds for errors whose message contains a reason."""
     bad = Mute(raised)
     what = f"<Mute: str() raised {type(raised).__name__}>"
     crashed = Crashed(bad)

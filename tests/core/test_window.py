@@ -25,7 +25,7 @@ def test_one_restart_more_than_the_intensity_is_refused(intensity: int) -> None:
 
 
 def test_intensity_zero_allows_no_restart_ever() -> None:
-    """Not the first, and not one long after (SUP-504)."""
+    """This holds for the first restart, and for one long after (SUP-504)."""
     assert allowed(0, 1, [0.0, 1000.0, 2000.0]) == [False, False, False]
 
 
@@ -40,7 +40,7 @@ def test_intensity_zero_allows_no_restart_ever() -> None:
     ],
 )
 def test_times_are_cut_to_whole_seconds(tick: float, gap: float, survives: bool) -> None:
-    """SUP-505, AIO-21: the gaps observed on OTP with one restart a second, and what followed."""
+    """SUP-505, AIO-21: the gaps are those observed on OTP with one restart a second."""
     for second in (0, 1, 41_000):
         assert allowed(1, 1, [second + tick, second + tick + gap]) == [True, survives]
 
@@ -54,22 +54,22 @@ def test_a_restart_exactly_one_period_ago_still_counts() -> None:
 
 
 def test_the_window_slides() -> None:
-    """Two per two seconds: 0, 1, 3, 4 survive, a fifth right after does not (SUP-506)."""
+    """With two per two seconds, 0, 1, 3, 4 survive, a fifth right after does not (SUP-506)."""
     assert allowed(2, 2, [0.0, 1.0, 3.0, 4.0, 4.0]) == [True, True, True, True, False]
 
 
 def test_a_success_resets_nothing() -> None:
-    """Restarts are forgotten one by one as they grow old, not all at once (SUP-506)."""
+    """The window forgets restarts one by one as they grow old, not all at once (SUP-506)."""
     assert allowed(2, 5, [0.0, 4.0, 6.0, 8.0]) == [True, True, True, False]
 
 
 def test_a_refused_restart_is_counted_too() -> None:
-    """Whoever goes on after a refusal is refused until the window is clear again."""
+    """A caller that goes on after a refusal is refused until the window is clear again."""
     assert allowed(1, 2, [0.0, 2.0, 4.0, 7.0]) == [True, False, False, True]
 
 
 def test_it_remembers_no_more_than_lies_in_it() -> None:
-    """What is older than the period is dropped, whatever the limit."""
+    """A restart older than the period is dropped, whatever the limit."""
     for limit in (3, 10**30):
         window = RestartWindow(limit, 1)
         assert len(window) == 0
@@ -79,7 +79,7 @@ def test_it_remembers_no_more_than_lies_in_it() -> None:
 
 
 def test_it_keeps_one_number_for_each_second() -> None:
-    """A limit that is never reached costs no memory, however many restarts there are."""
+    """A high limit costs no memory for the restarts of the period."""
     window = RestartWindow(10**9, 5)
     for tick in range(10_000):
         assert window.add(tick / 100)
@@ -96,7 +96,7 @@ def test_without_a_limit_nothing_is_counted() -> None:
 
 
 def test_a_limit_that_is_set_later_begins_with_nothing() -> None:
-    """What happened while any number was allowed counts against no limit, nor does the reverse."""
+    """Restarts counted under no limit do not count under a later one, nor the reverse."""
     window = RestartWindow(INFINITY, 60)
     for second in range(10):
         window.add(second)
@@ -127,7 +127,7 @@ Look = tuple[float, int, int]
 def test_it_decides_as_the_long_way_would(
     limit: int, period: int, looks: list[Look], start: float
 ) -> None:
-    """The rule of SUP-503 written out with a list gives the same answer to every restart."""
+    """It decides every restart like the rule of SUP-503 written out with a list."""
     window = RestartWindow(limit, period)
     kept: list[int] = []
     now = start

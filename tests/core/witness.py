@@ -1,4 +1,4 @@
-"""A world that checks, at every step, what must hold whatever happens."""
+"""A world that checks the promises at every step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ENDS = (Fact.EXITED, Fact.STOPPED, Fact.START_FAILED)
 
 
 class _Limits:
-    """Stands between a machine and its limits and does the sums of SUP-503 the long way."""
+    """A layer between a machine and its limits that computes SUP-503 in the simple way."""
 
     def __init__(self, limits: RestartLimits, spec: SupervisorSpec | DynamicSpec) -> None:
         self._limits = limits
@@ -44,7 +44,7 @@ class _Limits:
         self.calls: list[Child] = []
 
     def count(self, child: Child, now: float) -> Failure | Then | None:
-        """Count, and compare the answer."""
+        """Count, and compare the result."""
         self.calls.append(child)
         own = child.spec.intensity if isinstance(child.spec, ChildSpec) else None
         limit, period = self._spec.intensity, self._spec.period
@@ -61,7 +61,7 @@ class _Limits:
 
 
 class Witness(World):
-    """A world in which every step is decided by the test, and every step is checked."""
+    """A world in which the test decides every step, and every step is checked."""
 
     def __init__(self, spec: SupervisorSpec | DynamicSpec) -> None:
         super().__init__(spec, manual=True)
@@ -72,16 +72,16 @@ class Witness(World):
         self.told: Counter[tuple[Child, int]] = Counter()
         self.owed: set[tuple[Child, int]] = set()
         self.excused: set[str] = set()
-        self.waited: set[str] = set()  # waited for a restart when the present operation began
+        self.waited: set[str] = set()  # waited for a restart when the operation began
         self.broken = False
 
     def request(self, request: Request) -> None:
-        """Send a request; its answer may come later."""
+        """Send a request; its reply may come later."""
         self.requests[request.ref] = request
         self.take(request)
 
     def deliver(self) -> None:
-        """Hand the oldest news to the machine."""
+        """Hand the oldest event to the machine."""
         news = self.news.popleft()
         assert not isinstance(news, TimerDue)
         child = self.children.get(news.key)
@@ -115,7 +115,7 @@ class Witness(World):
         self.take(event)
 
     def replay(self, child: Child | None, event: News | TimerDue) -> None:
-        """Hand old news to the machine once more: it must not react at all."""
+        """Hand an old event to the machine once more: it must not react."""
         present = self.children.get(event.key)
         namesake = child is not None and present is not None and present is not child
         if not namesake:
@@ -124,7 +124,7 @@ class Witness(World):
     # --- checks ----------------------------------------------------------------------------------
 
     def take(self, event: Event | ExitNoticed) -> Sequence[Effect]:
-        """Hand an event over, and check what comes of it."""
+        """Hand an event over, and check the effects."""
         self.waited |= {key for key, child in self.children.items() if child.waits}
         self.broken = True
         self.limits.calls.clear()
@@ -158,13 +158,13 @@ class Witness(World):
             ):
                 self._excuse(cast("TerminateChild", self.requests[ref]).key)
             case RequestReply(child=child) if child is not None:
-                if child.status.value == "undefined":  # did not start when asked to by hand
+                if child.status.value == "undefined":  # its start by hand did not succeed
                     self.excused.add(child.key)
             case _:
                 pass
 
     def _excuse(self, key: str) -> None:
-        """Somebody stopped a child by hand; with it a group restart that waited for it, if any."""
+        """Excuse a child stopped by hand, and with it a group restart that waited for it."""
         self.excused.add(key)
         if key in self.waited:
             self.waited.remove(key)
@@ -179,7 +179,7 @@ class Witness(World):
         super().perform(effect)
 
     def _check_order(self, effect: Child | StopChild, machine: SupervisorMachine) -> None:
-        """In one operation, starts go in start order and stops in reverse."""
+        """Check that one operation starts children in start order and stops them in reverse."""
         alone = machine.spec.strategy is Strategy.ONE_FOR_ONE
         match machine._operation:
             case Operation.INIT | Operation.ADD | Operation.SHUTDOWN:
@@ -198,7 +198,7 @@ class Witness(World):
         assert not [key for key in later if key in self.live], f"{effect} is out of order"
 
     def check_quiet(self) -> None:
-        """Check what holds whenever nothing is in progress."""
+        """Check the promises that hold whenever nothing is in progress."""
         machine = self.machine
         if self.news or not machine.settled or machine.phase is Phase.STOPPING:
             return

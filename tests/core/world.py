@@ -1,4 +1,4 @@
-"""A world in memory: it performs what a machine decides, and writes down what happened.
+"""A world in memory: it performs what a machine decides, and records it.
 
 The trace is in the notation of the golden traces: `s x` x started, `f x` its start failed, `i x` it
 declined to start, `die x` it ended by itself, `q x` it was asked to end, `k x` it was killed, `z x`
@@ -65,11 +65,11 @@ HELD: Final = "held"
 
 
 async def work(*, task_status: object) -> None:
-    """Stand in for a child's code that says when it is ready; no machine ever runs it."""
+    """Stand in for a child that reports when it is ready; no machine ever runs it."""
 
 
 async def swift() -> None:
-    """Stand in for a child's code that is ready at once."""
+    """Stand in for a child that is ready at once."""
 
 
 def child(id: str, **fields: Any) -> ChildSpec:
@@ -84,22 +84,22 @@ def tree(*children: AnySpec | str, **fields: Any) -> SupervisorSpec:
 
 
 class World:
-    """Performs the effects of one machine.
+    """A test double that performs the effects of one machine.
 
     Attributes:
         trace: What happened, in order.
-        live: The children that run, starting and stopping ones included, with their incarnation.
+        live: The living children, starting and stopping ones included, with their incarnation.
         unready: Those of them whose start has not succeeded yet.
         asked: Those of them that were told to end.
         hurried: Those of them whose start was to be hurried.
-        reasons: With which reasons children were asked to end, if with any.
-        remembered: By which specs the machine wants to be started again, the latest last.
-        later: What the machine is to be handed later, and after how many seconds.
-        news: What happened to children and was not handed to the machine yet.
+        reasons: The reasons with which children were asked to end, if any.
+        remembered: The specs with which the machine wants to be started again, latest last.
+        later: The events that the machine gets later, and after how many seconds.
+        news: The events of children that the machine has not got yet.
         timers: When the restart of a child is due, and the token of its timer.
-        starts: How the next starts of a child go, one letter each: `s`, `f`, `i`, or `h` if the
-            test decides later. A child without a plan starts.
-        ends: How a child ends that is told to: a reason, or `HELD` if the test decides later.
+        starts: The results of a child's next starts, one letter each: `s`, `f`, `i`, or `h` if
+            the test decides later. A child without a plan starts.
+        ends: The reason of a child that is told to end, or `HELD` if the test decides later.
     """
 
     def __init__(
@@ -141,30 +141,30 @@ class World:
     # --- what tests do ---------------------------------------------------------------------------
 
     def begin(self) -> World:
-        """Start everything, forget the trace of it, and return the world."""
+        """Start everything, forget the trace, and return the world."""
         self.send(Begin())
         self.forget()
         return self
 
     def forget(self) -> None:
-        """Begin a new page: an empty trace, no facts, no delays."""
+        """Clear the trace, the facts and the delays."""
         self.trace.clear()
         self.tells.clear()
         self.delays.clear()
 
     def send(self, *events: Event | ExitNoticed) -> None:
-        """Hand `events` to the machine, then everything that comes of them."""
+        """Hand `events` to the machine, then all events that follow."""
         for event in events:
             self.take(event)
         self.drain()
 
     def drain(self) -> None:
-        """Hand all news to the machine, oldest first, until there is none."""
+        """Hand all waiting events to the machine, oldest first, until none is left."""
         while self.news:
             self.take(self.news.popleft())
 
     def die(self, *keys: str, reason: ExitReason = BOOM) -> None:
-        """Let children end by themselves, all before the machine hears of the first."""
+        """Let children end by themselves, all before the machine learns of the first."""
         for key in keys:
             self.end(key, reason, word="die")
         self.drain()
@@ -180,7 +180,7 @@ class World:
         self.drain()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, with the timers that become due."""
+        """Let time pass, and fire the timers that become due."""
         until = self.now + seconds
         while self.timers:
             key, (due, token) = min(self.timers.items(), key=lambda item: item[1])
@@ -192,12 +192,12 @@ class World:
         self.now = until
 
     def ask(self, request: Request) -> RequestReply:
-        """Send a request and return its answer, which must have come."""
+        """Send a request and return its reply, which must have come."""
         self.send(request)
         return self.replies[request.ref]
 
     def add(self, spec: AnySpec | str) -> RequestReply:
-        """Add a child and return the answer."""
+        """Add a child and return the reply."""
         return self.ask(AddChild(object(), child(spec) if isinstance(spec, str) else spec))
 
     def stop(self, reason: ExitReason | None = None) -> None:
@@ -209,7 +209,7 @@ class World:
         self.send(KillAsked(grace))
 
     def elapse(self) -> None:
-        """Let the earliest of what was to be handed to the machine later be due."""
+        """Hand the earliest later event to the machine, when its time is over."""
         self.later.sort(key=lambda entry: entry[0])
         delay, event = self.later.pop(0)
         self.now += delay
@@ -224,7 +224,7 @@ class World:
         return self.machine.children
 
     def status(self, key: str) -> str:
-        """Return where `key` is in its life, in words."""
+        """Return the status of `key`, in words."""
         return self.children[key].status.value
 
     @property
@@ -233,11 +233,11 @@ class World:
         return [key for key, c in self.children.items() if c.status.value == "running"]
 
     def contexts(self) -> list[tuple[str, Context]]:
-        """Return the error reports so far: of whom, and in which context."""
+        """Return the error reports so far: the child, and the context."""
         return [(t.child.key, t.context) for t in self.tells if t.child and t.context]
 
     def facts(self, *wanted: Fact) -> list[tuple[str, Fact]]:
-        """Return the facts told so far, or the wanted ones only."""
+        """Return the facts reported so far, or the wanted ones only."""
         return [
             (t.child.key if t.child else "", t.fact)
             for t in self.tells
@@ -254,7 +254,7 @@ class World:
     # --- what happens ----------------------------------------------------------------------------
 
     def take(self, event: Event | ExitNoticed) -> Sequence[Effect]:
-        """Hand one event to the machine and perform what it decides."""
+        """Hand one event to the machine and perform its effects."""
         if isinstance(event, ExitNoticed):
             whose = self.children.get(event.key) or Child(child(event.key), event.key)
             effects = [*self.machine.exited(whose, event.incarnation, event.reason, self.now)]
@@ -265,7 +265,7 @@ class World:
         return effects
 
     def perform(self, effect: Effect) -> None:
-        """Do it, or fail the test."""
+        """Perform the effect, or fail the test."""
         assert self.finish is None or isinstance(effect, RequestReply), f"{effect} after the end"
         match effect:
             case Child():
@@ -349,12 +349,12 @@ class World:
             self.end(key, end)
 
     def _dying(self, child: Child) -> bool:
-        """Whether news of the present incarnation is on the way."""
+        """Whether an event of the present incarnation is on the way."""
         news = [n for n in self.news if not isinstance(n, TimerDue)]
         return any((n.key, n.incarnation) == (child.key, child.incarnation) for n in news)
 
     def answer(self, key: str, how: str) -> None:
-        """Let a start succeed (`s`), fail (`f`) or be declined (`i`); tell nobody yet."""
+        """Let a start succeed (`s`), fail (`f`) or be declined (`i`); the machine is not told."""
         incarnation = self.live[key]
         self.unready.remove(key)
         self.trace.append(f"{how} {key}")
@@ -371,7 +371,7 @@ class World:
                 raise AssertionError(how)
 
     def end(self, key: str, reason: ExitReason | None = None, word: str = "z") -> None:
-        """Let a child end; tell nobody yet."""
+        """Let a child end; the machine is not told."""
         if reason is None:
             reason = Killed() if key in self.killed else Shutdown()
         incarnation = self.live[key]
@@ -388,5 +388,5 @@ class World:
 
 
 def refusals(world: World) -> Counter[Refusal | None]:
-    """Return how often requests were refused, by kind; None counts the granted ones."""
+    """Return how many requests were refused, by kind; None counts the granted ones."""
     return Counter(reply.refusal for reply in world.replies.values())

@@ -1,4 +1,4 @@
-"""Children that follow a script, and a host that runs a tree of them for real."""
+"""Children that follow a script, and a host that runs a real tree of them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class Boom(Exception):
-    """A crash that the script wants."""
+    """A crash in the script."""
 
 
 class Nope(Exception):
-    """A failing start that the script wants."""
+    """A failing start in the script."""
 
 
 class Stage:
     """Runs one tree of scripted children and performs the steps of a script.
 
     Attributes:
-        events: What happened, in the notation of the golden traces: `s x` started, `f x` failed to
+        events: The events, in the notation of the golden traces: `s x` started, `f x` failed to
             start, `die x` ended by itself, `q x` was asked to end, `z x` finished its clean-up.
         root: The running supervisor.
-        failed: What the host got when the root gave up or did not start.
+        failed: The error that the host got when the root gave up or did not start.
     """
 
     def __init__(self, clock: MockClock) -> None:
@@ -71,7 +71,7 @@ class Stage:
         cleanup_takes: float = 0,
         task_status: Any,
     ) -> None:
-        """Live the life of one child: start as planned, wait for its cue, or be told to end."""
+        """Live the life of one child: start as planned, wait for the cue or a request to end."""
         plan = self._starts.get(name)
         if start_takes:
             await asyncio.sleep(start_takes)
@@ -96,7 +96,7 @@ class Stage:
     # --- the script ------------------------------------------------------------------------------
 
     async def raise_curtain(self, spec: SupervisorSpec) -> None:
-        """Start the tree in a host task; do not wait longer than it takes by itself."""
+        """Start the tree in a host task; do not wait longer than the start takes by itself."""
         self._host = asyncio.create_task(self._run(spec))
         await self._clock.advance(0)
 
@@ -139,7 +139,7 @@ class Stage:
                 raise AssertionError(what)
 
     async def drop_curtain(self) -> None:
-        """End whatever runs still, and see that no call was left without an answer."""
+        """End everything that still runs, and check that every call got an answer."""
         assert self._host is not None
         await asyncio.gather(*self._calls)
         self._host.cancel()
@@ -148,14 +148,14 @@ class Stage:
     # --- what is left ----------------------------------------------------------------------------
 
     async def table(self) -> str:
-        """Return the child table, newest first; `-` marks those that do not run."""
+        """Return the child table, newest first; `-` marks children that do not run."""
         assert self.root is not None
         infos = await self.root.which_children()
         return " ".join(i.id if isinstance(i.process, otpy.Process) else f"-{i.id}" for i in infos)
 
     @property
     def ended(self) -> ExitReason | None:
-        """Why the root has ended; None if it runs."""
+        """The reason of the root's end; None if it runs."""
         last = self.reports[-1] if self.reports else None
         return last.reason if isinstance(last, SupervisorStopped) else None
 
@@ -173,13 +173,13 @@ class Stage:
 
     @property
     def counted(self) -> int:
-        """How many restarts the root has counted."""
+        """The number of restarts that the root has counted."""
         assert self.root is not None
         return len(shell_of(self.root)._machine._out._limits._window)
 
 
 async def _nobody(*_: object, **__: object) -> None:
-    """Stand in until the stage puts the script in its place."""
+    """Stand in for a worker until the stage replaces it by the script."""
 
 
 def actor(

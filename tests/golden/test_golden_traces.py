@@ -1,4 +1,4 @@
-"""The golden traces: what real OTP was seen to do, step by step, replayed on the real runtime."""
+"""The golden traces: the recorded steps of real OTP, replayed on the real runtime."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ class Trace:
 
     Attributes:
         id: Its number in the rule book; a letter tells its cases apart.
-        tree: What is started.
-        script: What happens, step by step; everything comes to rest between two steps.
-        events: What is seen from the first step of the script on.
-        table: The child table afterwards, newest first, `-` before those that do not run; None if
-            the supervisor has ended with `shutdown`.
+        tree: The tree that is started.
+        script: The steps; everything comes to rest between two of them.
+        events: The events from the first step of the script on.
+        table: The child table afterwards, newest first, `-` before children that do not run; None
+            if the supervisor has ended with `shutdown`.
         errors: All error reports: context and child.
-        starts: How the starts of one child go, as `x sff`: its name, then `s` or `f` for each;
-            all others succeed.
+        starts: The results of the starts of one child, as `x sff`: its name, then `s` or `f` for
+            each; all others succeed.
         before: Steps that come first; their events do not belong to the trace.
-        counted: How many restarts were counted, where the trace says it.
+        counted: The number of counted restarts, where the trace says it.
         whole: Whether the events begin with the start of the tree.
     """
 
@@ -320,19 +320,19 @@ TRACES = [
 
 
 def test_every_golden_trace_is_here() -> None:
-    """GT-01 to GT-27, none missing."""
+    """All of GT-01 to GT-27 are here."""
     assert sorted({trace.id[:5] for trace in TRACES}) == [f"GT-{n:02}" for n in range(1, 28)]
 
 
 @pytest.mark.parametrize("trace", [pytest.param(trace, id=trace.id) for trace in TRACES])
 async def test_otpy_does_what_otp_was_seen_to_do(trace: Trace, clock: MockClock) -> None:
-    """The same events in the same order, the same table afterwards, the same error reports.
+    """Events and their order, the table afterwards and the error reports are the same.
 
-    Where OTP's children do not trap exits they end without a word; asyncio cannot end a task
-    without running its code (AIO-05), so such a child hears of its end here and writes nothing
-    down. In GT-21 the parent's death is the cancellation of the host, and a root that has never
-    been up cuts the start in progress, where OTP finishes it (SUP-317). In GT-22 to GT-24 the tree
-    ends in good order, and the host with it.
+    Where OTP's children do not trap exits, they end silently; asyncio cannot end a task without
+    running its code (AIO-05), so here such a child is cancelled and records nothing. In GT-21 the
+    parent's death is the cancellation of the host, and a root that was never up cuts the start in
+    progress short, where OTP finishes it (SUP-317). In GT-22 to GT-24 the tree ends in good order,
+    and so does the host.
     """
     stage = Stage(clock)
     await stage.raise_curtain(stage.cast(trace.tree, trace.starts))

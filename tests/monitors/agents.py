@@ -1,4 +1,4 @@
-"""Agents of a feed that do what a test says."""
+"""Agents of a feed that follow a test's script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the monitors share."""
+"""Shared fixtures of the tests of the monitors."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.monitors.shown import Scene
 
 @pytest.fixture
 async def scene() -> Scene:
-    """A place where nothing was found yet."""
+    """A scene without findings."""
     return Scene()

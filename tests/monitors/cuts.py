@@ -12,7 +12,7 @@ class Cut:
     """Awaits a coroutine, and cancels it at its await number `at`, counted from 0.
 
     Attributes:
-        happened: Whether it came that far.
+        happened: Whether the coroutine reached that await.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, object], at: int) -> None:
@@ -33,7 +33,7 @@ class Cut:
                 return
             if count == self._at:
                 self.happened = True
-                if waits is not None:  # nobody waits for that future any more
+                if waits is not None:  # the coroutine no longer waits for that future
                     waits._asyncio_future_blocking = False
                     waits.cancel()
                 cut = asyncio.CancelledError()
@@ -43,7 +43,7 @@ class Cut:
 
 
 async def cut_everywhere(attempt: Callable[[int], Coroutine[Any, Any, bool]]) -> int:
-    """Call `attempt` with 0, 1, 2, … until it returns that its cut did not happen; count them."""
+    """Call `attempt` with 0, 1, 2, … until its cut does not happen; return the number of cuts."""
     at = 0
     while await attempt(at):
         at += 1

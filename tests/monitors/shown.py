@@ -1,4 +1,4 @@
-"""What monitors find, and monitors that run while a test does something."""
+"""The findings of monitors, and monitors that run for the length of a block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from otpy_monitors import Finding
 
 @final
 class Scene:
-    """What monitors found, with the time."""
+    """The findings of monitors, each with its time."""
 
     def __init__(self) -> None:
         self.found: list[Finding] = []

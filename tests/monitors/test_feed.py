@@ -46,13 +46,13 @@ def said(text: str, agent: str = "site/a", at: float = 1.0) -> Progressed:
     ],
 )
 def test_a_card_that_can_never_work_is_refused(declared: dict[str, Any], complaint: str) -> None:
-    """Where it is written, naming the agent, the value got and the value wanted."""
+    """The error comes where it is written, with the agent, the value got and the value wanted."""
     with pytest.raises(InvalidSpec, match=f"card of 'site/a': {complaint}"):
         card(**declared)
 
 
 def test_a_fact_cannot_be_changed_by_who_told_it() -> None:
-    """What a tool was called with is that of the moment."""
+    """A recorded call keeps its input, even if the caller changes the original."""
     given_to = {"path": "a"}
     call = ToolCallBegan("site/a", 1.0, "c1", "Write", given_to)
     given_to["path"] = "b"
@@ -62,7 +62,7 @@ def test_a_fact_cannot_be_changed_by_who_told_it() -> None:
 
 
 def test_agents_can_be_looked_up_as_long_as_they_are_there() -> None:
-    """In the order in which they appeared; a new life under a key takes the place of the old."""
+    """Agents are listed in order of appearance; a new life under a key replaces the old one."""
     feed = Feed()
     one, two, again = card("site/a"), card("site/b"), card("site/a", incarnation=2)
     for appeared in (one, two):
@@ -79,7 +79,7 @@ def test_agents_can_be_looked_up_as_long_as_they_are_there() -> None:
 def test_an_agent_that_is_not_there_cannot_be_looked_up(
     look: Callable[[Feed, str], object],
 ) -> None:
-    """Neither one that never appeared, nor one that is gone; what it does changes nothing."""
+    """An agent that never appeared, or is gone, is unknown; its activities change nothing."""
     feed = Feed()
     feed.tell(AgentAppeared(0.0, card()))
     feed.tell(AgentGone("site/a", 1.0, "done"))
@@ -101,7 +101,7 @@ def test_an_agent_that_is_not_there_cannot_be_looked_up(
     ],
 )
 def test_progress_is_what_an_adapter_reads(activity: Activity) -> None:
-    """Messages, tool calls, tokens and turns; the end of a wait counts like one (G-05)."""
+    """Messages, tool calls, tokens and turns count, and so does the end of a wait (G-05)."""
     feed = Feed()
     feed.tell(AgentAppeared(3.0, card()))
     assert feed.last_progress("site/a") == 3.0
@@ -110,7 +110,7 @@ def test_progress_is_what_an_adapter_reads(activity: Activity) -> None:
 
 
 def test_bytes_are_no_progress() -> None:
-    """G-05: who prints dots for ever gets on with nothing."""
+    """G-05: an agent that only prints bytes makes no progress."""
     feed = Feed()
     feed.tell(AgentAppeared(3.0, card()))
     feed.tell(OutputSeen("site/a", 7.0, 100))
@@ -118,7 +118,7 @@ def test_bytes_are_no_progress() -> None:
 
 
 def test_open_calls_and_waits_are_known_until_they_end() -> None:
-    """Oldest first; a wait ends with progress too, and a new life has neither."""
+    """Calls come oldest first; progress ends a wait too, and a new life has neither."""
     feed = Feed()
     feed.tell(AgentAppeared(0.0, card()))
     calls = [ToolCallBegan("site/a", 1.0, name, "Bash") for name in ("c1", "c2")]
@@ -140,7 +140,7 @@ def test_open_calls_and_waits_are_known_until_they_end() -> None:
 
 
 def test_who_subscribes_hears_everything_until_it_closes() -> None:
-    """In the moment it is told; closing twice does no harm."""
+    """A subscriber hears each activity when it is told; closing twice does no harm."""
     feed, heard = Feed(), list[Activity]()
     feed.tell(said("before"))
     with feed.subscribe(heard.append) as subscription:
@@ -161,7 +161,7 @@ def test_one_of_two_equal_subscriptions_can_end() -> None:
 
 
 async def test_a_hook_that_raises_disturbs_nobody() -> None:
-    """The teller goes on, all others hear, the loop's handler is told; it hears the next."""
+    """The teller goes on, all others hear, the loop's handler is told; the hook hears the next."""
     feed, heard = Feed(), list[Activity]()
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
@@ -178,7 +178,7 @@ async def test_a_hook_that_raises_disturbs_nobody() -> None:
 
 
 def test_everyone_hears_the_same_order() -> None:
-    """What a listener tells in turn comes after what it heard, for those behind it too."""
+    """An activity told by a listener comes after the one it heard, for later listeners too."""
     feed, first, last = Feed(), list[Activity](), list[Activity]()
     feed.tell(AgentAppeared(0.0, card()))
     gone = AgentGone("site/a", 1.0, "reaped")
@@ -187,7 +187,7 @@ def test_everyone_hears_the_same_order() -> None:
         first.append(activity)
         if activity == said("bad"):
             feed.tell(gone)
-            assert feed.cards() == ()  # what can be looked up changes at once
+            assert feed.cards() == ()  # look-ups change at once
 
     with feed.subscribe(acts), feed.subscribe(last.append):
         feed.tell(said("bad"))
@@ -195,14 +195,14 @@ def test_everyone_hears_the_same_order() -> None:
 
 
 async def test_an_inbox_outlives_its_reader() -> None:
-    """What is told while nobody reads waits, in order; a reader that is cancelled takes nothing."""
+    """Unread activities wait, in order; a reader that is cancelled takes nothing."""
     feed = Feed()
     feed.tell(said("before the first reader"))
     inbox = feed.inbox("reader")
     waiting = asyncio.create_task(inbox.get())
     await asyncio.sleep(0)
     feed.tell(said("one"))
-    waiting.cancel()  # in the moment in which something came
+    waiting.cancel()  # at the moment of an arrival
     await asyncio.wait({waiting})
     feed.tell(said("two"))
     assert feed.inbox("reader") is inbox
@@ -211,7 +211,7 @@ async def test_an_inbox_outlives_its_reader() -> None:
 
 
 async def test_inboxes_of_different_names_are_independent() -> None:
-    """Each reader gets everything."""
+    """Each reader gets every activity."""
     feed = Feed()
     one, other = feed.inbox("one"), feed.inbox("other")
     feed.tell(said("x"))
@@ -219,7 +219,7 @@ async def test_inboxes_of_different_names_are_independent() -> None:
 
 
 async def test_an_inbox_knows_the_cards_of_what_was_read() -> None:
-    """A reader that starts again must not judge old deeds by the card of a new life."""
+    """A restarted reader must not judge old deeds by the card of a new life."""
     feed = Feed()
     old, new, other = card(), card(incarnation=2), card("site/b")
     feed.tell(AgentAppeared(0.0, old))
@@ -236,7 +236,7 @@ async def test_an_inbox_knows_the_cards_of_what_was_read() -> None:
 
 
 async def test_a_full_inbox_loses_the_oldest_and_says_so() -> None:
-    """Its memory has a bound; cards that fall out unread are known all the same."""
+    """Its memory has a bound; the card of a lost appearance is still known."""
     feed = Feed()
     inbox = feed.inbox("reader", limit=2)
     feed.tell(AgentAppeared(0.0, card()))
@@ -248,7 +248,7 @@ async def test_a_full_inbox_loses_the_oldest_and_says_so() -> None:
 
 
 async def test_a_reader_of_a_long_backlog_lets_others_in() -> None:
-    """Ten thousand unread activities do not hold the loop up."""
+    """A thousand unread activities do not hold the loop up."""
     feed, turns = Feed(), 0
     inbox = feed.inbox("reader")
     for _ in range(1000):
@@ -269,7 +269,7 @@ async def test_a_reader_of_a_long_backlog_lets_others_in() -> None:
 
 @given(st.lists(st.sampled_from(["put", "get"]), max_size=60), st.integers(1, 5))
 def test_an_inbox_is_a_queue_with_a_bound(steps: list[str], limit: int) -> None:
-    """Whatever is told and read in whatever order: first in, first out, the newest kept."""
+    """For any order of telling and reading: first in, first out, the newest kept."""
     feed = Feed()
     inbox = feed.inbox("reader", limit=limit)
     model: list[Activity] = []

@@ -36,7 +36,7 @@ def feed() -> Feed:
 async def test_a_stall_is_warned_of_and_then_reported_once_each(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Each in the moment it is due, whatever bytes come out meanwhile (TREE-30, TREE-43, G-05)."""
+    """Each is told when due, however many bytes come out meanwhile (TREE-30, TREE-43, G-05)."""
     async with running(watch_health(feed, scene.report)):
         feed.tell(AgentAppeared(0.0, card(stall=10.0, warn_stall_at=8.0, incarnation=3)))
         for _ in range(50):
@@ -50,7 +50,7 @@ async def test_a_stall_is_warned_of_and_then_reported_once_each(
 
 
 async def test_progress_puts_a_stall_off(feed: Feed, scene: Scene, clock: MockClock) -> None:
-    """Who gets on in time is never reported; each silence is judged anew, also after a stall."""
+    """An agent with timely progress is never reported; a silence after a stall is a new one."""
     feed.tell(AgentAppeared(0.0, card(stall=5.0)))
     async with running(watch_health(feed, scene.report)):
         for _ in range(10):
@@ -66,7 +66,7 @@ async def test_progress_puts_a_stall_off(feed: Feed, scene: Scene, clock: MockCl
 async def test_a_declared_long_tool_is_no_stall_until_its_own_limit(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """And once it has ended the agent's own limit holds again at once."""
+    """After its end, the agent's own limit holds again at once."""
     feed.tell(AgentAppeared(0.0, card(stall=5.0, long_tools={"Bash": 600.0})))
     async with running(watch_health(feed, scene.report)):
         feed.tell(ToolCallBegan("site/a", 0.0, "c1", "Bash"))
@@ -100,7 +100,7 @@ async def test_a_tool_that_ends_early_lets_the_stall_come_early(
 async def test_who_waits_for_something_outside_is_not_stalled(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Silence counts from the end of the wait: a rate limit, an answer, a pause."""
+    """Silence counts from the end of the wait: for a rate limit, an answer, a pause."""
     feed.tell(AgentAppeared(0.0, card(stall=5.0)))
     async with running(watch_health(feed, scene.report)):
         feed.tell(RestBegan("site/a", 0.0, "rate limit"))
@@ -114,7 +114,7 @@ async def test_who_waits_for_something_outside_is_not_stalled(
 async def test_a_life_that_is_over_is_not_judged(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """The next one is, from its own beginning."""
+    """The next life is judged, from its own beginning."""
     feed.tell(AgentAppeared(0.0, card(stall=5.0)))
     async with running(watch_health(feed, scene.report)):
         await clock.advance(4)
@@ -129,7 +129,7 @@ async def test_a_life_that_is_over_is_not_judged(
 async def test_killed_at_any_moment_it_misses_nothing(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Its next life looks at the feed once: at what went on meanwhile, and what still holds."""
+    """Its next life reads the feed once, and finds both missed activities and the current state."""
     feed.tell(AgentAppeared(0.0, card("site/a", stall=5.0)))
     feed.tell(AgentAppeared(0.0, card("site/b", stall=30.0, long_tools={"Bash": 50.0})))
     async with running(watch_health(feed, scene.report)):
@@ -154,7 +154,7 @@ async def test_killed_at_any_moment_it_misses_nothing(
 @pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_step_that_blocks_the_loop_is_reported(scene: Scene) -> None:
-    """With where it stands, as soon as the loop turns again (AIO-01)."""
+    """The report shows the blocking line, as soon as the loop turns again (AIO-01)."""
     async with running(watch_blocks(scene.report)):
         await asyncio.sleep(0.3)
         time.sleep(1.0)  # noqa: ASYNC251 - it blocks the loop
@@ -169,7 +169,7 @@ async def test_a_step_that_blocks_the_loop_is_reported(scene: Scene) -> None:
 
 
 def test_a_blocked_loop_is_told_in_one_line() -> None:
-    """Who blocks it, for how long, and where."""
+    """The line names the blocker, the duration and the place."""
     blocked = LoopStalled("app/pool/a", 1, 2.5, ("File a.py, line 1, in spin",))
     assert str(blocked) == (
         "app/pool/a blocks the event loop for 2.50 s at File a.py, line 1, in spin"
@@ -179,7 +179,7 @@ def test_a_blocked_loop_is_told_in_one_line() -> None:
 @pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_late_wake_up_is_nobodys_silence(feed: Feed, scene: Scene) -> None:
-    """What lay in the pipe of a stopped host is read first; who stays silent is reported later."""
+    """The pipe of a stopped host is read first; an agent that stays silent is reported later."""
     loop = asyncio.get_running_loop()
     for name in ("site/busy", "site/dead"):
         feed.tell(AgentAppeared(loop.time(), card(name, stall=0.8)))
@@ -189,7 +189,7 @@ async def test_a_late_wake_up_is_nobodys_silence(feed: Feed, scene: Scene) -> No
         time.sleep(1.6)  # noqa: ASYNC251 - as if the process had been stopped
         woke = loop.time()
         await asyncio.sleep(0.1)
-        for _ in range(3):  # the pipe is read while the daemon has woken up already
+        for _ in range(3):  # the pipe is read after the daemon has woken up
             feed.tell(Progressed("site/busy", loop.time(), "message"))
             await asyncio.sleep(0.35)
     lag, stall = scene.found
@@ -206,7 +206,7 @@ async def test_a_late_wake_up_is_nobodys_silence(feed: Feed, scene: Scene) -> No
 async def test_what_is_read_late_does_not_hide_the_lag_from_the_others(
     feed: Feed, scene: Scene
 ) -> None:
-    """The first agent whose pipe is read is no reason to judge the second before it is."""
+    """The daemon judges the second agent only after its pipe is read, not with the first."""
     loop = asyncio.get_running_loop()
     for name in ("site/first", "site/second"):
         feed.tell(AgentAppeared(loop.time(), card(name, stall=0.8)))

@@ -54,7 +54,7 @@ def swept(scene: Scene) -> list[Finding]:
 async def test_chores_are_done_in_order_and_what_they_found_is_reported(
     scene: Scene, clock: MockClock
 ) -> None:
-    """One after the other; a chore that found nothing is not worth a word."""
+    """Chores run one after the other; a chore without a find is not reported."""
     log: list[str] = []
     chores = {"z": deleting(log, "one", "two"), "a": deleting(log), "m": deleting(log, "three")}
     async with running(cleanup_daemon(chores, scene.report)):
@@ -73,7 +73,7 @@ async def test_chores_are_done_in_order_and_what_they_found_is_reported(
 
 
 async def test_each_deletion_is_reported_before_it_begins(scene: Scene, clock: MockClock) -> None:
-    """Whatever becomes of the host in the meantime, the log names what may be half gone."""
+    """The log names what may be half deleted, even if the host dies meanwhile."""
     reported: list[list[Finding]] = []
 
     async def gone() -> None:
@@ -101,7 +101,7 @@ async def test_they_are_done_again_every_five_minutes(scene: Scene, clock: MockC
 async def test_a_chore_that_fails_is_reported_and_the_next_is_done(
     scene: Scene, clock: MockClock
 ) -> None:
-    """One directory that cannot be listed must not keep the others from being cleaned."""
+    """A directory that cannot be listed must not keep the others from being cleaned."""
     log: list[str] = []
     chores = {"bad": fails, "a": deleting(log, "x")}
     async with running(cleanup_daemon(chores, scene.report)):
@@ -114,7 +114,7 @@ async def test_a_chore_that_fails_is_reported_and_the_next_is_done(
 async def test_a_deletion_that_fails_is_reported_and_the_next_is_done(
     scene: Scene, clock: MockClock
 ) -> None:
-    """One directory that cannot be removed must not keep the others of its chore from going."""
+    """A directory that cannot be removed must not keep the others of its chore."""
 
     async def refused() -> None:
         raise PermissionError("no")
@@ -131,7 +131,7 @@ async def test_a_deletion_that_fails_is_reported_and_the_next_is_done(
 
 
 async def test_a_dry_run_reports_and_deletes_nothing(scene: Scene, clock: MockClock) -> None:
-    """What would be deleted is told, in the words of what it is; nothing is said to be done."""
+    """The deletions it would make are told as such; none is reported as done."""
     log: list[str] = []
     monitor = cleanup_daemon({"a": deleting(log, "x", "y")}, scene.report, dry_run=True)
     async with running(monitor):
@@ -145,7 +145,7 @@ async def test_a_dry_run_reports_and_deletes_nothing(scene: Scene, clock: MockCl
 async def test_a_chore_that_finds_the_same_again_does_not_hold_up_the_others(
     scene: Scene, clock: MockClock, dry_run: bool
 ) -> None:
-    """It looks until nothing is left, and what cannot be deleted is left for ever."""
+    """A chore looks until nothing is left, and an undeletable thing is left for ever."""
     log: list[str] = []
 
     async def refused() -> None:
@@ -165,7 +165,7 @@ async def test_a_chore_that_finds_the_same_again_does_not_hold_up_the_others(
 
 
 class Rubbish:
-    """Things to delete in three steps each; `left` is what would be found on a disk."""
+    """Things to delete in three steps each; `left` is what is still on the disk."""
 
     def __init__(self) -> None:
         self.left = dict.fromkeys("abc", 3)
@@ -208,7 +208,7 @@ async def test_cut_at_any_await_and_run_again_it_ends_the_same(
 async def test_a_cut_ends_the_chore_and_its_deletion_with_it(
     scene: Scene, clock: MockClock
 ) -> None:
-    """Nothing of a daemon that was killed goes on beside the next one."""
+    """No part of a killed daemon goes on beside the next one."""
     ended: list[str] = []
 
     async def slow() -> None:
@@ -230,7 +230,7 @@ async def test_a_cut_ends_the_chore_and_its_deletion_with_it(
 
 
 async def test_several_daemons_do_not_wait_for_each_other(scene: Scene, clock: MockClock) -> None:
-    """A chore that takes an hour keeps only those of its own daemon waiting."""
+    """A chore of an hour delays only the chores of its own daemon."""
     log: list[str] = []
 
     async def hangs() -> AsyncIterator[Deletion]:

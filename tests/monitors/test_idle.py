@@ -1,4 +1,4 @@
-"""What monitors cost while nothing happens."""
+"""The cost of monitors while nothing happens."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def branch(feed: Feed, scene: Scene) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def counted() -> AsyncGenerator[list[float]]:
-    """Yield the times of the timers that are set in the block, whoever sets them."""
+    """Yield the times of all timers set in the block."""
     loop: Any = asyncio.get_running_loop()
     seen: list[float] = []
     real = loop.call_at
@@ -89,7 +89,7 @@ ROUNDS = [300.0 * number for number in range(1, 13)]
 
 
 async def test_at_a_thousand_idle_agents_only_hygiene_wakes_up(clock: MockClock) -> None:
-    """In an hour: twelve rounds of hygiene, and the end of the hour itself; nobody polls."""
+    """In an hour, the timers are twelve rounds of hygiene and the hour's own end: no polling."""
     feed, scene = Feed(), Scene()
     for number in range(AGENTS):
         feed.tell(AgentAppeared(0.0, card(f"site/{number}")))
@@ -104,7 +104,7 @@ async def test_at_a_thousand_idle_agents_only_hygiene_wakes_up(clock: MockClock)
 async def test_an_agent_that_is_busy_costs_a_timer_for_each_silence_it_may_keep(
     clock: MockClock,
 ) -> None:
-    """Not for each message, and none for bytes: 3600 of both, and 60 timers of its own."""
+    """Its 3600 messages and 3600 bytes cost some 60 timers, one for each allowed silence."""
     feed, scene = Feed(), Scene()
     feed.tell(AgentAppeared(0.0, card(stall=60.0)))
     async with branch(feed, scene):
@@ -120,7 +120,7 @@ async def test_an_agent_that_is_busy_costs_a_timer_for_each_silence_it_may_keep(
 
 
 async def test_agents_with_limits_cost_one_timer_together(clock: MockClock) -> None:
-    """A thousand that may stall at a thousand times: the timer is set for the earliest."""
+    """A thousand agents that may stall at a thousand times share a timer, set for the earliest."""
     feed, scene = Feed(), Scene()
     for number in range(AGENTS):
         feed.tell(AgentAppeared(0.0, card(f"site/{number}", stall=4000.0 + number)))

@@ -45,13 +45,13 @@ from tests.monitors.agents import card, found, rule
     ],
 )
 def test_a_rule_that_can_never_work_is_refused(check: Check, complaint: str) -> None:
-    """Where it is written."""
+    """The error comes where the rule is written."""
     with pytest.raises(InvalidSpec, match=f"rule 'r': {complaint}"):
         rule(check)
 
 
 def test_two_rules_of_one_name_are_refused() -> None:
-    """A name stands in reasons and logs, and must tell which rule it was."""
+    """A name stands in reasons and logs, and must name one rule."""
     one = rule(SameCall(2))
     with pytest.raises(InvalidSpec, match="rules: 'r' is there for the second time"):
         RuleBook([one, one])
@@ -76,7 +76,7 @@ WORKPLACE = card(directories=(Path("/work/a"),), cwd=Path("/work/a"))
     ],
 )
 def test_files_may_be_written_in_the_folders_of_the_card_only(path: str, inside: bool) -> None:
-    """And in those of the rule; a relative path starts from where the agent works."""
+    """The rule's own folders count too; a relative path starts from the agent's work directory."""
     check = FilesOutside(also=(Path("/shared"),))
     wrong = found(check, WORKPLACE, FilesTouched("site/a", 1.0, ("/work/a/ok", path)))[1]
     assert (wrong == "") == inside
@@ -84,7 +84,7 @@ def test_files_may_be_written_in_the_folders_of_the_card_only(path: str, inside:
 
 
 def test_what_cannot_be_told_counts_as_outside() -> None:
-    """An agent without folders may write nowhere; a relative path needs a start."""
+    """An agent without folders may write nowhere; a relative path needs a known start."""
     relative = FilesTouched("site/a", 1.0, ("x",))
     assert found(FilesOutside(), card(), relative)[1] == (
         "x is written, and what it starts from is not known"
@@ -95,7 +95,7 @@ def test_what_cannot_be_told_counts_as_outside() -> None:
 
 
 def test_links_and_dots_lead_where_they_lead(tmp_path: Path) -> None:
-    """A link out of the folder, and `..`, do not get an agent out; a link into it is no crime."""
+    """A link or `..` that leads out of the folder is outside; one that leads into it is inside."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()
@@ -117,7 +117,7 @@ def test_links_and_dots_lead_where_they_lead(tmp_path: Path) -> None:
 
 
 def test_a_command_is_blocked_by_what_is_found_in_it() -> None:
-    """Searched, not matched from the start; the first pattern that is found is told."""
+    """Patterns are searched, not matched from the start; the first one found is told."""
     check = CommandBlocked((re.compile(r"rm\s+-rf"), re.compile("sudo")))
     lines = ["cd x && sudo rm  -rf /", "sudo ls", "rm x", "git push"]
     assert found(check, card(), *(CommandRun("site/a", 1.0, line) for line in lines))[1:] == [
@@ -146,13 +146,13 @@ def test_a_command_is_blocked_by_what_is_found_in_it() -> None:
 def test_hosts_are_allowed_and_denied(
     allow: tuple[str, ...] | None, deny: tuple[str, ...], host: str, wrong: str
 ) -> None:
-    """By name or pattern, in any case; what is denied is denied although it is allowed."""
+    """Names and patterns match in any case; a denied host is denied even if it is allowed."""
     said = found(NetworkForbidden(allow, deny), card(), NetworkUsed("site/a", 1.0, host))[1]
     assert said.partition("which ")[2] == wrong
 
 
 def test_children_count_while_they_are_there() -> None:
-    """However they become known, once each; each one too many is told."""
+    """A child counts once, whichever way it becomes known; each one over the limit is told."""
     boss = card("site/boss")
     kids = [card(f"site/k{number}", parent="site/boss") for number in range(4)]
     said = found(
@@ -184,7 +184,7 @@ def test_children_count_while_they_are_there() -> None:
 
 
 def test_a_child_belongs_to_one_parent() -> None:
-    """To the one its card names; whoever it was taken for before has one less."""
+    """The child's card names the parent; the parent assumed before has one child less."""
     said = found(
         TooManyChildren(1),
         card("site/a"),
@@ -198,7 +198,7 @@ def test_a_child_belongs_to_one_parent() -> None:
 
 
 def test_children_nobody_saw_go_with_their_parent() -> None:
-    """Those that were only spoken of; those that are there still count for its next life."""
+    """Children known only by name go with their parent; live ones count for its next life too."""
     boss = card("site/boss")
     said = found(
         TooManyChildren(1),
@@ -223,7 +223,7 @@ def used(at: float, tokens: int, *, run: str = "", cached: int = 0) -> UsageSeen
 
 
 def test_tokens_count_within_the_window() -> None:
-    """What lies further back is forgotten, and a finding lets the count begin anew."""
+    """Older tokens are forgotten, and a finding restarts the count."""
     check = TokenSpeed(100, 10.0)
     story = [used(0.0, 60), used(5.0, 40), used(10.5, 50), used(10.6, 11), used(11.0, 100)]
     assert found(check, card(), *story)[1:] == [
@@ -236,13 +236,13 @@ def test_tokens_count_within_the_window() -> None:
 
 
 def test_the_ends_of_a_window_belong_to_it() -> None:
-    """What is exactly as old as the window is long still counts."""
+    """An activity exactly as old as the window still counts."""
     assert found(TokenSpeed(100, 10.0), card(), used(0.0, 60), used(10.0, 60))[2] != ""
     assert found(SameCall(2, 10.0), card(), called(0.0), called(10.0))[2] != ""
 
 
 def test_after_a_finding_old_calls_do_not_count_against_new_ones() -> None:
-    """Nor do they make up for them, when they fall out of the window."""
+    """Old calls do not postpone a finding either, when they leave the window."""
     story = [called(at) for at in (0.0, 1.0, 12.0, 13.0)]
     said = [bool(one) for one in found(SameCall(2, 10.0), card(), *story)[1:]]
     assert said == [False, True, False, True]
@@ -254,7 +254,7 @@ def test_cached_tokens_do_not_count_towards_speed() -> None:
 
 
 def test_cumulative_counters_count_what_came_on_top() -> None:
-    """What a run had used before it was first heard of counts nothing; nor does a reset (G-07)."""
+    """A run's usage before its first reading does not count; nor does a reset (G-07)."""
     story = [
         used(0.0, 5000, run="r1"),
         used(1.0, 5060, run="r1"),
@@ -276,7 +276,7 @@ def called(at: float, tool: str = "Bash", **input: object) -> ToolCallBegan:
 
 
 def test_the_same_call_in_a_row_is_one_too_many() -> None:
-    """The order of the keys does not matter, another call in between does; then it counts anew."""
+    """The order of keys does not matter; another call in between restarts the count."""
     again, other = called(1.0, x=1, y=2), called(1.0, x=1)
     story = [again, other, again, called(2.0, y=2, x=1), again, again, again, other, again]
     said = found(SameCall(3), card(), *story)[1:]
@@ -285,20 +285,20 @@ def test_the_same_call_in_a_row_is_one_too_many() -> None:
 
 
 def test_the_same_call_within_a_time_counts_whatever_lies_between() -> None:
-    """Until it is too long ago."""
+    """Calls count until the window has passed."""
     story = [called(0.0), called(4.0, "Read"), called(5.0), called(10.5), called(14.9)]
     said = found(SameCall(3, 10.0), card(), *story)[1:]
     assert said == ["", "", "", "", "'Bash' is called 3 times within 10 s with the same input"]
 
 
 def test_input_that_is_no_json_can_be_compared() -> None:
-    """Whatever an adapter passes on."""
+    """An adapter may pass on any input."""
     story = [called(float(at), path=Path("/x"), more={1, 2}) for at in range(2)]
     assert found(SameCall(2), card(), *story)[2] != ""
 
 
 def test_a_predicate_says_what_is_wrong() -> None:
-    """It sees each activity of the agent once, with its card; None and "" are fine."""
+    """The predicate sees each activity of the agent once, with its card; None and "" are fine."""
     seen: list[tuple[Activity, AgentCard]] = []
 
     def shouts(activity: Activity, of: AgentCard) -> str | None:

@@ -1,4 +1,4 @@
-"""Log files stay small, and few, whatever happens in the middle of a rotation (G-13)."""
+"""Log files stay small and few, after a cut in the middle of a rotation too (G-13)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(folder: Path, **texts: str) -> None:
 
 
 async def test_a_large_file_is_rotated_and_the_oldest_goes(tmp_path: Path) -> None:
-    """Each takes the next number; a file at the limit stays."""
+    """Each file takes the next number; a file at the limit stays."""
     write(tmp_path, a_log="new" * 40, a_log_1="one", a_log_2="two", b_log="b" * 100)
     found = await sweep(rotate_logs(tmp_path, max_bytes=100, keep=2))
     assert found == ["the oldest a.log beyond 2, as it is rotated (120 bytes)"]
@@ -55,7 +55,7 @@ async def test_a_second_round_finds_nothing(tmp_path: Path) -> None:
 
 
 async def test_files_beyond_a_smaller_number_go(tmp_path: Path) -> None:
-    """Whoever keeps fewer than before does not keep the rest for ever."""
+    """With a smaller number of kept files, the rest is deleted."""
     write(tmp_path, a_log="a", a_log_1="one", a_log_2="two", a_log_3="thr", a_log_12="twe")
     found = await sweep(rotate_logs(tmp_path, max_bytes=100, keep=1))
     assert sorted(found) == ["a.log.12", "a.log.2", "a.log.3"]
@@ -63,7 +63,7 @@ async def test_files_beyond_a_smaller_number_go(tmp_path: Path) -> None:
 
 
 async def test_only_log_files_are_touched(tmp_path: Path) -> None:
-    """No folder, no link, and nothing that only looks like a log."""
+    """Folders, links and files that only look like logs stay."""
     (tmp_path / "folder.log").mkdir()
     target = tmp_path / "target.txt"
     target.write_text("x" * 500)
@@ -76,7 +76,7 @@ async def test_only_log_files_are_touched(tmp_path: Path) -> None:
 
 
 async def test_a_folder_that_is_not_there_has_no_logs(tmp_path: Path) -> None:
-    """It may be made later."""
+    """The folder may be created later."""
     assert await sweep(rotate_logs(tmp_path / "none", max_bytes=1, keep=1)) == []
 
 
@@ -84,7 +84,7 @@ async def test_a_folder_that_is_not_there_has_no_logs(tmp_path: Path) -> None:
 async def test_cut_at_any_await_and_run_again_nothing_but_the_oldest_is_lost(
     tmp_path: Path, before: str
 ) -> None:
-    """Scenario 19: whatever step a rotation was cut at, the next one ends as if it was not."""
+    """Scenario 19: after a cut at any step, the next rotation ends as if there had been no cut."""
 
     async def attempt(at: int) -> bool:
         folder = tmp_path / str(at)

@@ -1,4 +1,4 @@
-"""The branch of monitors: its shape, and what becomes of daemons that are killed."""
+"""The branch of monitors: its shape, and its recovery from kills."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def spec(scene: Scene, office: Office, *, watch_loop: bool = False) -> Superviso
 
 @asynccontextmanager
 async def branch(scene: Scene, office: Office) -> AsyncGenerator[otpy.Supervisor]:
-    """Run the branch beside a worker that is never touched."""
+    """Run the branch beside a worker that stays untouched."""
     workers = ChildSpec("worker", asyncio.Event().wait)
     tree = SupervisorSpec("app", [workers, spec(scene, office)])
     async with otpy.start(tree, hooks=()) as root:
@@ -87,7 +87,7 @@ async def branch(scene: Scene, office: Office) -> AsyncGenerator[otpy.Supervisor
 
 
 def misbehave(office: Office, at: float) -> None:
-    """Let the agent be wrong in every way, and then be silent."""
+    """Make the agent break every limit, and then fall silent."""
     office.feed.tell(CommandRun("site/a", at, "x"))
     office.feed.tell(OutputSeen("site/a", at, 20))
     office.feed.tell(Progressed("site/a", at, "message"))
@@ -103,7 +103,7 @@ async def test_the_branch_has_the_shape_of_the_card(scene: Scene, office: Office
 
 
 async def test_what_is_not_asked_for_is_no_child(scene: Scene) -> None:
-    """Without a bookkeeper nobody watches budgets, and nothing is saved."""
+    """Without a bookkeeper there is no watch on budgets, and nothing is saved."""
     monitors = monitor_supervisor(Feed(), scene.report, chores={})
     names = ["HealthMonitor", "HygieneSupervisor", "ViolationMonitor"]
     assert [child.id for child in monitors.children] == names
@@ -127,7 +127,7 @@ async def test_the_cleanup_daemon_has_its_policy(scene: Scene, office: Office) -
 async def test_every_daemon_does_its_job_in_the_tree(
     scene: Scene, office: Office, clock: MockClock
 ) -> None:
-    """One agent that is wrong in every way is found by each of them."""
+    """One agent that breaks every limit is found by each of them."""
     async with branch(scene, office):
         office.feed.tell(AgentAppeared(0.0, card(stall=1.0)))
         misbehave(office, 0.0)
@@ -141,7 +141,7 @@ async def test_every_daemon_does_its_job_in_the_tree(
 async def test_a_killed_daemon_comes_back_and_has_missed_nothing(
     scene: Scene, office: Office, clock: MockClock, daemon: str, moment: float
 ) -> None:
-    """Agents do not notice, and what they do while it is dead is found (acceptance 18)."""
+    """Agents do not notice, and their deeds while it is dead are found (acceptance 18)."""
     feed = office.feed
     feed.tell(AgentAppeared(0.0, card(stall=8.0, warn_stall_at=4.0)))
     async with branch(scene, office) as root:
@@ -188,7 +188,7 @@ async def test_a_monitor_that_is_broken_for_good_does_not_end_the_workers(
 async def test_deeds_from_before_its_start_are_judged(
     scene: Scene, office: Office, clock: MockClock
 ) -> None:
-    """Agents may be at work before the monitors are: nothing they do gets by."""
+    """Agents may be at work before the monitors are: their early deeds are found too."""
     monitors = spec(scene, office)
     office.feed.tell(AgentAppeared(0.0, card()))
     misbehave(office, 0.0)

@@ -9,7 +9,7 @@ from otpy_monitors.reach import places_on_the_way, within_reach
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A folder for an agent, one for nobody, and ways between them."""
+    """A writable folder of an agent, a safe one, and ways between them."""
     tmp_path = tmp_path.resolve()
     for name in ("work/sub", "safe/sub", "links"):
         (tmp_path / name).mkdir(parents=True)
@@ -47,13 +47,13 @@ def tree(tmp_path: Path) -> Path:
 def test_a_file_is_in_reach_of_who_can_change_the_way_to_it(
     tree: Path, file: str, folder: str, exposed: bool
 ) -> None:
-    """Where it lies, and where any link on the way to it lies, by whatever name both are called."""
+    """The places of the file and of each link on the way count, by any name of file and folder."""
     found = within_reach([tree / file], [tree / "safe/sub", tree / folder])
     assert found == ((tree / file, tree / folder) if exposed else None)
 
 
 def test_every_link_on_the_way_is_passed(tree: Path) -> None:
-    """In the order of the way."""
+    """The places come in the order of the way."""
     passed = [
         place.relative_to(tree)
         for place in places_on_the_way(tree / "links/over-work")
@@ -64,5 +64,5 @@ def test_every_link_on_the_way_is_passed(tree: Path) -> None:
 
 
 def test_without_folders_nothing_is_looked_at() -> None:
-    """An agent that may write nowhere changes nothing."""
+    """An agent without writable folders can change nothing."""
     assert within_reach([Path("/x")], []) is None

@@ -37,7 +37,7 @@ def app(*children: Any) -> SupervisorSpec:
 
 
 async def test_a_tree_in_which_everything_works_is_alive_and_ready() -> None:
-    """Children that have ended normally, and a pool that is empty, are no fault."""
+    """Children that have ended normally, and an empty pool, are ready."""
     done = ChildSpec("done", lambda: asyncio.sleep(0), restart=Restart.TRANSIENT)
     pool = DynamicSupervisor.spec("pool")
     tree = app(ChildSpec("w", works), done, pool)
@@ -48,7 +48,7 @@ async def test_a_tree_in_which_everything_works_is_alive_and_ready() -> None:
 
 
 async def test_what_is_not_ready_is_listed_in_the_order_of_the_tree(clock: MockClock) -> None:
-    """While restarts are in progress too: it never waits for them."""
+    """The list needs no wait for restarts in progress."""
     late = Backoff.sequence(10.0)
     tree = app(
         ChildSpec("a", crashes, backoff=late),
@@ -68,7 +68,7 @@ async def test_what_is_not_ready_is_listed_in_the_order_of_the_tree(clock: MockC
 
 
 async def test_a_tree_that_starts_is_alive_and_not_ready(clock: MockClock) -> None:
-    """Supervisors on the way down to what is not ready are listed as well."""
+    """Supervisors on the way down to the child that is not ready are listed as well."""
 
     async def slow(*, task_status: Any) -> None:
         await asyncio.sleep(10)
@@ -91,7 +91,7 @@ async def test_a_tree_that_starts_is_alive_and_not_ready(clock: MockClock) -> No
 
 
 async def test_what_was_ended_on_purpose_is_still_missing() -> None:
-    """A monitor that an operator ended is not there, and that is shown (G-20)."""
+    """A monitor that an operator ended is missing, and is shown so (G-20)."""
     async with otpy.start(app(ChildSpec("w", works), ChildSpec("x", works)), hooks=()) as root:
         await root.terminate_child("w")
         health = tree_health(root)
@@ -100,7 +100,7 @@ async def test_what_was_ended_on_purpose_is_still_missing() -> None:
 
 
 async def test_a_tree_that_has_ended_is_not_alive() -> None:
-    """And whoever still has it may ask."""
+    """A caller may still ask a tree that has ended."""
     async with otpy.start(app(ChildSpec("w", works)), hooks=()) as root:
         pass
     health = tree_health(root)
@@ -109,7 +109,7 @@ async def test_a_tree_that_has_ended_is_not_alive() -> None:
 
 
 async def test_an_agent_that_is_stalled_is_not_ready(clock: MockClock) -> None:
-    """In its place of the tree, or last if it has none; one that waits for something is ready."""
+    """Agents stand in the tree's order, those without a place last; a waiting one is ready."""
     feed = Feed()
     tree = app(SupervisorSpec("pool", [ChildSpec(name, works) for name in "abc"]))
     async with otpy.start(tree, hooks=()) as root:
@@ -130,7 +130,7 @@ async def test_an_agent_that_is_stalled_is_not_ready(clock: MockClock) -> None:
 
 
 async def test_a_stalled_agent_whose_process_is_down_is_listed_once(clock: MockClock) -> None:
-    """What the tree says of it comes first: it waits for its restart."""
+    """The state in the tree counts first: the agent waits for its restart."""
     feed = Feed()
     late = Backoff.sequence(10.0)
     tree = app(SupervisorSpec("pool", [ChildSpec("a", crashes, backoff=late)]))

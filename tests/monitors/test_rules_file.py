@@ -49,7 +49,7 @@ rules:
 
 
 def test_every_kind_can_be_written() -> None:
-    """In order, with the defaults filled in."""
+    """Rules come in order, with the defaults filled in."""
     book = parse_rules(EVERYTHING, FILE)
     blocked = CommandBlocked((re.compile(r"rm\s+-rf"), re.compile("sudo")))
     assert book.rules == (
@@ -67,13 +67,13 @@ def test_every_kind_can_be_written() -> None:
 
 
 def test_a_list_of_hosts_that_is_empty_allows_none() -> None:
-    """It is not the same as no list."""
+    """An empty list is not the same as no list."""
     text = "rules: [{name: n, kind: network, action: log, allow: [], deny: [a]}]"
     assert parse_rules(text, FILE).rules[0].check == NetworkForbidden((), ("a",))
 
 
 def test_a_file_is_read_once_and_its_digest_kept(tmp_path: Path) -> None:
-    """What becomes of the file afterwards changes nothing."""
+    """Later changes of the file have no effect."""
     file = tmp_path / "rules.yaml"
     file.write_text(EVERYTHING, encoding="utf-8")
     book = read_rules(file)
@@ -224,7 +224,7 @@ KINDS = "files-outside, command, network, children, token-speed, same-call, pred
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(text: str, message: str) -> None:
-    """File, line, what, the value got and the value wanted; of several mistakes the first."""
+    """The line has file, line, key, the value got and the value wanted; the first error counts."""
     with pytest.raises(InvalidRules) as raised:
         parse_rules(text, FILE)
     said = str(raised.value)
@@ -233,7 +233,7 @@ def test_what_is_wrong_is_said_in_one_line(text: str, message: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """Missing, or no text."""
+    """The file is missing, or not text."""
     with pytest.raises(
         InvalidRules, match=r"none.yaml: got no such file or directory, wanted a rule"
     ):
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 @given(st.text(alphabet="rules:-n []{}&*!#'\"|>\n\t01.,%@`", max_size=40))
 def test_whatever_the_text_is_the_answer_is_rules_or_one_line(text: str) -> None:
-    """No other exception comes out."""
+    """Any text gives either rules or `InvalidRules`."""
     with contextlib.suppress(InvalidRules):
         assert parse_rules(text, FILE).rules == ()
 
@@ -254,7 +254,7 @@ def test_whatever_the_text_is_the_answer_is_rules_or_one_line(text: str) -> None
 
 
 def test_a_rule_file_that_an_agent_may_write_is_refused(tmp_path: Path) -> None:
-    """Also through a link; beside the agent's folder it is fine (acceptance 17)."""
+    """A link to such a file is refused too; a file beside the folder is fine (acceptance 17)."""
     (tmp_path / "work").mkdir()
     inside, beside = tmp_path / "work" / "rules.yaml", tmp_path / "rules.yaml"
     inside.write_text(EVERYTHING, encoding="utf-8")
@@ -270,7 +270,7 @@ def test_a_rule_file_that_an_agent_may_write_is_refused(tmp_path: Path) -> None:
 
 
 def test_folders_that_a_rule_opens_are_in_reach_too(tmp_path: Path) -> None:
-    """What `also` allows every agent must not hold the rules."""
+    """Every agent may write in the folders of `also`, so these must not hold the rules."""
     file = tmp_path / "rules.yaml"
     file.write_text(
         f"rules:\n- name: n\n  kind: files-outside\n  action: log\n  also: [{tmp_path}]\n",
@@ -281,7 +281,7 @@ def test_folders_that_a_rule_opens_are_in_reach_too(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:
-    """Who cannot tell must not hope."""
+    """A reach that is unknown counts as within reach."""
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(InvalidRules, match="got a place that cannot be looked at"):
         parse_rules("rules: []", tmp_path / "rules.yaml", writable=[tmp_path / "loop" / "x"])
@@ -301,7 +301,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_predicate_is_imported_with_the_rules(module: str, tmp_path: Path) -> None:
-    """And the files it comes from are part of the rules."""
+    """The predicate's source files belong to the rules."""
     text = RULE + f"  kind: predicate\n  call: {module}:never"
     book = parse_rules(text, tmp_path / "rules.yaml")
     check = book.rules[0].check

@@ -56,7 +56,7 @@ def test_a_long_call_puts_a_stall_off_until_its_own_limit(
     warns_at: float | None,
     stalls_at: float,
 ) -> None:
-    """Never before the agent's own limit, and the warning comes as long before it as declared."""
+    """A stall never comes before the agent's own limit; its warning keeps the declared lead."""
     tools = [ToolCallBegan("site/a", at, str(at), tool) for tool, at in calls]
     found = silence(card(**declared), 100.0, tools)
     assert found is not None
@@ -65,13 +65,13 @@ def test_a_long_call_puts_a_stall_off_until_its_own_limit(
 
 
 def test_who_declares_no_limit_may_be_silent_for_ever() -> None:
-    """C-01: also while a call of a tool with a limit is open."""
+    """C-01: an open call of a tool with a limit does not change that."""
     call = ToolCallBegan("site/a", 0.0, "c", "Bash")
     assert silence(card(long_tools={"Bash": 5.0}), 0.0, [call]) is None
 
 
 class Plain:
-    """Finds the same by asking about every agent at every moment."""
+    """Finds the same by checking every agent at every moment."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
@@ -127,9 +127,9 @@ def stories(draw: st.DrawFn) -> list[tuple[int, Activity]]:
 def test_it_finds_what_asking_all_the_time_would_find(
     story: list[tuple[int, Activity]], declared: dict[str, Any], late: int
 ) -> None:
-    """The same findings at the same times, though it looks only when it has planned to.
+    """The findings and their times are the same, though the watch looks only when it planned to.
 
-    A watch that begins in the middle finds what is left, as after the death of a monitor.
+    A watch that begins in the middle finds the rest, as after the death of a monitor.
     """
     feed = Feed()
     feed.tell(AgentAppeared(0.0, card("site/a", **declared)))
@@ -158,7 +158,7 @@ def test_it_finds_what_asking_all_the_time_would_find(
 
 
 def test_progress_plans_nothing_anew() -> None:
-    """A thousand messages cost no timer: the time that is planned is found to be early, once."""
+    """Messages cost no timer: the planned time turns out to be too early, once."""
     feed = Feed()
     feed.tell(AgentAppeared(0.0, card(stall=10.0)))
     watch = StallWatch(feed)
@@ -172,7 +172,7 @@ def test_progress_plans_nothing_anew() -> None:
 
 
 def test_findings_come_in_the_order_in_which_they_were_due() -> None:
-    """After a long blocked loop too, and one that is overdue altogether is not warned of."""
+    """The order holds after a long blocked loop too; an overdue stall has no warning."""
     feed = Feed()
     feed.tell(AgentAppeared(0.0, card("site/a", stall=20.0, warn_stall_at=15.0)))
     feed.tell(AgentAppeared(0.0, card("site/b", stall=10.0, warn_stall_at=5.0)))

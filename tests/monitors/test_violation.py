@@ -38,7 +38,7 @@ def called(at: float, tool: str = "Bash", **input: object) -> ToolCallBegan:
 
 
 def test_a_finding_names_the_life_the_rule_and_whom_to_tell() -> None:
-    """So that whoever owns the agent can act on exactly that life, and tell its parent."""
+    """The agent's owner can act on exactly that life, and tell its parent."""
     reap = rule(CommandBlocked((re.compile("x"),)), Action.REAP)
     agent = card("site/a", incarnation=3, parent="site")
     (finding,) = judged(reap, agent, CommandRun("site/a", 1.0, "x"))[1]
@@ -47,7 +47,7 @@ def test_a_finding_names_the_life_the_rule_and_whom_to_tell() -> None:
 
 
 def test_all_rules_are_checked_in_order() -> None:
-    """One deed may break several."""
+    """One deed may break several rules."""
     rules = [
         ViolationRule(name, CommandBlocked((re.compile("x"),)), Action.LOG) for name in ("b", "a")
     ]
@@ -60,13 +60,13 @@ def test_all_rules_are_checked_in_order() -> None:
     [(("*",), True), (("site/*",), True), (("x", "site/[ab]"), True), (("site",), False)],
 )
 def test_a_rule_may_be_for_some_agents_only(agents: tuple[str, ...], judges: bool) -> None:
-    """By patterns of their keys, of which one must match the whole key."""
+    """One of the rule's patterns must match the agent's whole key."""
     check = rule(CommandBlocked((re.compile("x"),)), agents=agents)
     assert bool(judged(check, card(), CommandRun("site/a", 1.0, "x"))[1]) == judges
 
 
 def test_who_is_not_there_is_not_judged() -> None:
-    """Neither before it appears nor after it is gone: there is no life to act on."""
+    """An agent is not judged before it appears or after it is gone: there is no life to act on."""
     check = rule(CommandBlocked((re.compile("x"),)))
     deed = CommandRun("site/a", 1.0, "x")
     steps = judged(check, deed, card(), deed, AgentGone("site/a", 2.0, ""), deed)
@@ -74,7 +74,7 @@ def test_who_is_not_there_is_not_judged() -> None:
 
 
 def test_the_next_life_begins_with_a_clean_sheet() -> None:
-    """What an agent did in an earlier life is not held against it."""
+    """The deeds of an earlier life do not count."""
     assert found(SameCall(2), card(), called(1.0), card(incarnation=2), called(2.0)) == [""] * 4
 
 
@@ -89,7 +89,7 @@ def test_the_next_life_begins_with_a_clean_sheet() -> None:
     ],
 )
 def test_a_rule_that_cannot_be_checked_counts_as_violated(asked: Action, follows: Action) -> None:
-    """It fails closed: the agent is paused at least; the other rules are checked all the same."""
+    """It fails closed: the agent is at least paused, and the other rules are still checked."""
 
     def broken(activity: Activity, of: AgentCard) -> str | None:
         raise ZeroDivisionError("by\nnought")
@@ -110,7 +110,7 @@ def test_a_rule_that_cannot_be_checked_counts_as_violated(asked: Action, follows
 
 @pytest.mark.parametrize("returned", [True, False, 0, ["x"]])
 def test_a_predicate_that_returns_nonsense_fails_closed(returned: object) -> None:
-    """True and False say nothing of what is wrong; guessing which is meant would be a hole."""
+    """True and False do not say what is wrong, and guessing the meaning would be a hole."""
     bad = rule(Custom(lambda _activity, _card: returned))  # type: ignore[arg-type, return-value]
     (finding,) = judged(bad, card())[0]
     assert isinstance(finding, RuleBroken)
@@ -118,7 +118,7 @@ def test_a_predicate_that_returns_nonsense_fails_closed(returned: object) -> Non
 
 
 def test_an_agent_that_can_change_the_rules_is_reported(tmp_path: Path) -> None:
-    """When it appears: its card may not have been known when the rules were read."""
+    """It is reported when it appears: the rules may have been read before its card was known."""
     file = tmp_path / "conf" / "rules.yaml"
     book = RuleBook([rule(SameCall(2))], files=(file,))
     safe, other = card(directories=(tmp_path / "work",)), card("site/b", directories=(tmp_path,))
@@ -129,7 +129,7 @@ def test_an_agent_that_can_change_the_rules_is_reported(tmp_path: Path) -> None:
 
 
 def test_rules_in_a_place_that_cannot_be_looked_at_count_as_exposed(tmp_path: Path) -> None:
-    """It fails closed, and does not crash the monitor."""
+    """The check fails closed, and does not crash the monitor."""
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     book = RuleBook([rule(SameCall(2))], files=(tmp_path / "rules.yaml",))
@@ -158,7 +158,7 @@ ALL = RuleBook(
 
 
 def activity_of(agent: str, at: float, kind: str, number: int) -> Activity:
-    """Return what a drawn deed stands for."""
+    """Return the activity of a drawn deed."""
     match kind:
         case "appear":
             return AgentAppeared(at, card(agent, parent=["", "site/a", "site/b"][number]))
@@ -176,9 +176,9 @@ def activity_of(agent: str, at: float, kind: str, number: int) -> Activity:
 
 @given(DEEDS)
 def test_counts_agree_with_counting_anew(drawn: list[tuple[str, int, str, int]]) -> None:
-    """Windows and rows find exactly what a look at the whole story so far would find."""
+    """Windows and rows find exactly what a scan of the whole story so far would find."""
     state, now, story = RuleState(ALL), 0.0, list[Activity]()
-    begun = dict[tuple[str, str], int]()  # where the present count of a rule begins in the story
+    begun = dict[tuple[str, str], int]()  # where the current count of a rule begins in the story
     for agent, pause, kind, number in drawn:
         now += pause
         activity = activity_of(agent, now, kind, number)
@@ -201,7 +201,7 @@ def test_counts_agree_with_counting_anew(drawn: list[tuple[str, int, str, int]])
             if expected and name == "speed":
                 begun[agent, name] = len(story)
         if names & {"calls", "often"}:
-            # Only the call that was found begins anew; comparing further would copy the code.
+            # Only the reported call starts a new count; a further comparison would copy the code.
             return
 
 
@@ -221,7 +221,7 @@ def breaks(name: str, agent: str, now: float, kind: str, story: list[Activity]) 
 
 @given(DEEDS)
 def test_the_same_story_gives_the_same_findings(drawn: list[tuple[str, int, str, int]]) -> None:
-    """A fold: no clock, no chance, nothing kept outside."""
+    """Judging is a fold: no clock, no chance, no outside state."""
     story = [activity_of(agent, float(at), kind, number) for agent, at, kind, number in drawn]
 
     def play() -> list[list[Finding]]:

@@ -50,14 +50,14 @@ def wipes(at: float, agent: str = "site/a") -> CommandRun:
 
 
 def violations(scene: Scene) -> list[tuple[str, int]]:
-    """Return the agents, with the number of the life, of the violations that were found."""
+    """Return the agent of each violation that was found, with the number of its life."""
     return [(one.agent, one.incarnation) for one in scene.found if isinstance(one, Violated)]
 
 
 async def test_a_deed_is_judged_in_the_moment_it_is_told(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Without a clock; each deed for itself."""
+    """The judgement needs no clock, and each deed is judged alone."""
     async with running(watch_violations(feed, scene.report, book=BOOK)):
         feed.tell(AgentAppeared(0.0, card()))
         await clock.advance(17.3)
@@ -72,7 +72,7 @@ async def test_a_deed_is_judged_in_the_moment_it_is_told(
 async def test_the_rules_in_force_are_told_with_their_digest(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """At each start, so that a log shows which rules held; no rules are no news."""
+    """Each start tells them, so that a log shows which rules held; an empty book tells nothing."""
     book = RuleBook([WIPE], (Path("/etc/rules.yaml"),), "ab12")
     for rules in (book, BOOK, RuleBook([])):
         async with running(watch_violations(feed, scene.report, book=rules)):
@@ -90,7 +90,7 @@ async def test_the_rules_in_force_are_told_with_their_digest(
 async def test_agents_that_were_there_before_it_are_judged(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """It looks at the feed once; what they did before there was a monitor is not known."""
+    """The monitor reads the feed once; deeds before the first monitor are unknown."""
     feed.tell(AgentAppeared(0.0, card()))
     feed.tell(wipes(0.0))
     async with running(watch_violations(feed, scene.report, book=BOOK)):
@@ -104,7 +104,7 @@ async def test_agents_that_were_there_before_it_are_judged(
 async def test_what_is_done_while_it_is_dead_is_judged_by_its_next_life(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Once, and against the life that did it: the next one of the same agent is innocent."""
+    """It is judged once, against the life that did it; the agent's next life is innocent."""
     feed.tell(AgentAppeared(0.0, card(incarnation=1)))
     async with running(watch_violations(feed, scene.report, book=BOOK)):
         await clock.advance(1)
@@ -123,7 +123,7 @@ async def test_what_is_done_while_it_is_dead_is_judged_by_its_next_life(
 async def test_a_deed_that_was_told_but_not_yet_judged_survives_a_kill(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """The monitor is cancelled in the very step in which something came."""
+    """The monitor is cancelled in the very step in which the deed arrives."""
     feed.tell(AgentAppeared(0.0, card()))
     async with running(watch_violations(feed, scene.report, book=BOOK)):
         await clock.advance(1)
@@ -136,7 +136,7 @@ async def test_a_deed_that_was_told_but_not_yet_judged_survives_a_kill(
 async def test_what_it_had_counted_is_gone_with_it(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Repeated calls are counted anew; children that are there are known again."""
+    """Repeated calls are counted from zero; living children are known again."""
     book = RuleBook(
         [
             ViolationRule("row", SameCall(3), Action.WARN),
@@ -167,7 +167,7 @@ async def test_what_it_had_counted_is_gone_with_it(
 async def test_what_was_lost_while_it_was_away_is_told(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Nobody may believe that it was judged; the newest deeds are."""
+    """The number of unjudged deeds is reported; the newest deeds are judged."""
     feed.tell(AgentAppeared(0.0, card()))
     async with running(watch_violations(feed, scene.report, book=BOOK)):
         await clock.advance(1)
@@ -185,7 +185,7 @@ async def test_what_was_lost_while_it_was_away_is_told(
 async def test_a_predicate_that_raises_does_not_end_the_monitor(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """It is reported each time, and the other rules go on."""
+    """The error is reported each time, and the other rules go on."""
 
     def broken(activity: Activity, of: AgentCard) -> str | None:
         raise RuntimeError("broken")
@@ -203,7 +203,7 @@ async def test_a_predicate_that_raises_does_not_end_the_monitor(
 async def test_an_agent_that_can_change_the_rules_is_reported_whenever_it_is_seen(
     feed: Feed, scene: Scene, clock: MockClock, tmp_path: Path
 ) -> None:
-    """Those that were there when it started, and those that appear later."""
+    """Both an agent that was there at the start and one that appears later are reported."""
     book = RuleBook([WIPE], (tmp_path / "rules.yaml",), "ab12")
     feed.tell(AgentAppeared(0.0, card("site/a", directories=(tmp_path,))))
     async with running(watch_violations(feed, scene.report, book=book)):
@@ -222,7 +222,7 @@ STORIES = st.lists(
 
 @given(STORIES)
 def test_wherever_it_is_killed_each_deed_is_judged_once(story: list[tuple[str, str]]) -> None:
-    """Kills at any point, in the same step or later: the findings are those of no kill at all."""
+    """With kills at any point, in the same step or later, the findings are those without kills."""
     lives = dict.fromkeys("ab", 0)
     expected: list[tuple[str, int]] = []
     scene, feed = Scene(), Feed()

@@ -1,4 +1,4 @@
-"""The thread that says who blocks the event loop."""
+"""The thread that names the child that blocks the event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK = 0.3
 
 
 class Log:
-    """A logger that remembers, and at what time."""
+    """A logger that records its entries, with their times."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
@@ -34,14 +34,14 @@ def block() -> None:
 
 
 async def blocks() -> None:
-    """Block once, a little after the start."""
+    """Block the loop once, a little after the start."""
     await asyncio.sleep(0.02)
     block()
     await asyncio.get_running_loop().create_future()
 
 
 class Slow(GenServer[None, None, None]):
-    """Blocks in a callback that has no task."""
+    """A server that blocks the loop in a callback without a task."""
 
     def init(self) -> None:
         return None
@@ -52,7 +52,7 @@ class Slow(GenServer[None, None, None]):
 
 
 async def facts_of(*children: ChildSpec, log: Log | None = None) -> list[LoopBlocked]:
-    """Run `children` until a block was reported."""
+    """Run `children` until a block was reported; return the facts."""
     facts: asyncio.Queue[LoopBlocked] = asyncio.Queue()
     options = {"interval": 0.01, "limit": 0.05, "logger": log or Log()}
     watch = ChildSpec("watch", watch_loop, (facts.put_nowait,), options)
@@ -69,7 +69,7 @@ async def facts_of(*children: ChildSpec, log: Log | None = None) -> list[LoopBlo
 
 @pytest.mark.real_time
 async def test_a_child_that_blocks_the_loop_is_named_with_its_stack() -> None:
-    """AIO-01: path, incarnation, seconds, and where it was; logged while it still blocks."""
+    """AIO-01: the entry has path, incarnation, seconds and stack, and comes during the block."""
     log = Log()
     (fact,) = await facts_of(ChildSpec("c", blocks), log=log)
     told = time.perf_counter()
@@ -85,7 +85,7 @@ async def test_a_child_that_blocks_the_loop_is_named_with_its_stack() -> None:
 
 @pytest.mark.real_time
 async def test_it_logs_where_the_program_does(caplog: pytest.LogCaptureFixture) -> None:
-    """As the reports of a tree, from its own thread."""
+    """It logs like the reports of a tree, from its own thread."""
     facts: asyncio.Queue[LoopBlocked] = asyncio.Queue()
     watch = ChildSpec("watch", watch_loop, (facts.put_nowait,), {"interval": 0.01, "limit": 0.05})
     async with otpy.start(SupervisorSpec("app", [watch, ChildSpec("c", blocks)]), hooks=()):
@@ -100,9 +100,9 @@ async def test_it_logs_where_the_program_does(caplog: pytest.LogCaptureFixture) 
 async def test_a_task_that_a_child_started_is_that_childs(
     request: pytest.FixtureRequest,
 ) -> None:
-    """The loop runs it in the child's context."""
+    """The loop runs such a task in the child's context."""
     if "uvloop" in type(asyncio.get_running_loop()).__module__:
-        return  # shows no context, before Python 3.12
+        return  # before Python 3.12, it shows no context
 
     async def parent() -> None:
         async with asyncio.TaskGroup() as group:
@@ -114,7 +114,7 @@ async def test_a_task_that_a_child_started_is_that_childs(
 
 @pytest.mark.real_time
 async def test_a_server_that_blocks_in_a_callback_is_named() -> None:
-    """It has no task by which it could be found."""
+    """The server has no task by which it could be found."""
     (fact,) = await facts_of(ChildSpec("c", Slow))
     assert fact.path == "app/c"
     assert fact.stack[-1].startswith("block (")
@@ -123,7 +123,7 @@ async def test_a_server_that_blocks_in_a_callback_is_named() -> None:
 
 @pytest.mark.real_time
 async def test_a_block_by_nobody_of_the_tree_says_so() -> None:
-    """Here it is the host of the tree."""
+    """In this test, the host of the tree blocks."""
     log = Log()
     facts = await facts_of(log=log)
     assert (facts[0].path, facts[0].incarnation) == ("", 0)
@@ -132,7 +132,7 @@ async def test_a_block_by_nobody_of_the_tree_says_so() -> None:
 
 @pytest.mark.real_time
 async def test_a_loop_that_turns_is_not_reported() -> None:
-    """However busy it is."""
+    """This holds however busy the loop is."""
     facts: list[LoopBlocked] = []
     options = {"interval": 0.01, "limit": 1, "logger": Log()}
     spec = SupervisorSpec("app", [ChildSpec("watch", watch_loop, (facts.append,), options)])
@@ -144,18 +144,18 @@ async def test_a_loop_that_turns_is_not_reported() -> None:
 
 
 async def test_it_does_not_hold_a_virtual_clock_up(clock: MockClock) -> None:
-    """Its thread does no work that a test would have to wait for."""
+    """A test does not have to wait for the work of the thread."""
     spec = SupervisorSpec("app", [ChildSpec("watch", watch_loop)])
     async with otpy.start(spec, hooks=()):
         began = time.perf_counter()
         for _ in range(1000):
             await asyncio.sleep(60)
-        assert time.perf_counter() - began < 1.5  # 2 s and more if each jump waits for the thread
+        assert time.perf_counter() - began < 1.5  # 2 s and more, if each jump waited for the thread
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "1", True])
 @pytest.mark.parametrize("name", ["interval", "limit"])
 async def test_its_times_are_seconds(name: str, seconds: Any) -> None:
-    """Refused by name, before any thread is started."""
+    """A wrong value is refused by name, before any thread starts."""
     with pytest.raises(InvalidSpec, match=f"watch_loop: {name} is"):
         await watch_loop(**{name: seconds})

@@ -14,11 +14,11 @@ from otpy._runtime.process import live_of
 
 
 class Boom(Exception):
-    """What a child raises when a test wants it to crash."""
+    """The error that a child raises when a test wants it to crash."""
 
 
 class Journal:
-    """Children write down here when they begin and when they end."""
+    """A journal in which children record their beginnings and ends."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -62,7 +62,7 @@ async def forever() -> None:
 
 
 async def unready(*, task_status: object) -> None:
-    """End without having been ready."""
+    """End without having reported ready."""
 
 
 async def crash() -> None:

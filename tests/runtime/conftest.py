@@ -1,4 +1,4 @@
-"""What the tests of the runtime share."""
+"""Shared fixtures of the runtime's tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.runtime.leaving import Left
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[list[MutableMapping[str, Any]]]:
-    """What was logged, instead of a drawing of each traceback on the terminal."""
+    """Capture the log, instead of drawing each traceback on the terminal."""
     with capture_logs() as entries:
         yield entries
     structlog.reset_defaults()  # else it stays configured, and later tests print their logs
@@ -25,25 +25,25 @@ def logs() -> Iterator[list[MutableMapping[str, Any]]]:
 
 @pytest.fixture
 def reports() -> Recording:
-    """A report hook that remembers."""
+    """Return a report hook that records reports."""
     return Recording()
 
 
 @pytest.fixture
 def journal() -> Journal:
-    """Where children write down when they begin and end."""
+    """Return a journal in which children record their beginnings and ends."""
     return Journal()
 
 
 @pytest.fixture
 def left() -> Left:
-    """The tasks that children leave behind."""
+    """Return a record of the tasks that children leave behind."""
     return Left()
 
 
 @pytest.fixture
 async def release(clock: MockClock) -> AsyncGenerator[asyncio.Event]:
-    """Lets stubborn children go; set at the end, so that none is left over."""
+    """Return an event that releases stubborn children; it is set at the end of each test."""
     event = asyncio.Event()
     yield event
     event.set()

@@ -14,7 +14,7 @@ from tests.runtime.children import Boom, forever
 
 
 class Left:
-    """Makes tasks, and leaves them.
+    """A maker of tasks that it leaves behind.
 
     Attributes:
         tasks: All of them, in order.
@@ -29,7 +29,7 @@ class Left:
 
     @property
     def states(self) -> str:
-        """One letter for each task: c if it was cancelled, d if it is done, r if it runs."""
+        """One letter for each task: c for cancelled, d for done, r for running."""
         return "".join("c" if t.cancelled() else "d" if t.done() else "r" for t in self.tasks)
 
 
@@ -102,7 +102,7 @@ async def plain(left: Left) -> None:
 
 
 async def with_status(left: Left, *, task_status: Any) -> None:
-    """Be one that says when it is ready."""
+    """Be a coroutine function that reports when it is ready."""
     left.behind()
     task_status.started()
     await forever()
@@ -119,7 +119,7 @@ async def context(left: Left) -> AsyncGenerator[None]:
 
 
 async def asked(left: Left) -> None:
-    """Be one that is asked to stop."""
+    """Be a coroutine function that the supervisor asks to stop."""
     left.behind()
     await otpy.current().stop_requested()
     left.behind()

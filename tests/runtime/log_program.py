@@ -39,7 +39,7 @@ def say(line: str) -> None:
 
 
 class Mute(Exception):
-    """Has no text, and ends programs that ask for one."""
+    """An error without text, which ends a program that asks for it."""
 
     def __str__(self) -> str:
         raise SystemExit(3)
@@ -53,7 +53,7 @@ def crash(error: Exception) -> Crashed:
 
 
 def reports() -> list[Report]:
-    """Return one of each class, with all there can be in it."""
+    """Return one report of each class, with every field set."""
     child: dict[str, Any] = {"path": "app/c", "time": 0.0, "incarnation": 2, "restarts": 1}
     reason, bad = crash(ValueError("paper")), ErrorContext.CHILD_TERMINATED
     stack = ("outer (file.py:1)", "inner (file.py:2)")
@@ -140,18 +140,18 @@ async def refuse_to_end() -> None:
 
 
 async def abandons() -> None:
-    """Logs that a child was abandoned, and what happens afterwards."""
+    """Log that a child was abandoned, and what happens afterwards."""
     stuck = ChildSpec("stuck", refuse_to_end, shutdown=0.01, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [stuck])) as root:
         setattr(stop, "KILL_GRACE", 0.01)  # noqa: B010 - it is final; this is a test
         await root.terminate_child("stuck")
         await root.start_child(ChildSpec("bad", fail_again))
         await root.wait_for_restart("bad", after=1)
-        os._exit(0)  # it would be waited for
+        os._exit(0)  # a normal exit would wait for it
 
 
 async def crashes_mutely() -> None:
-    """Logs an error that has no text, and what happens afterwards."""
+    """Log an error that has no text, and what happens afterwards."""
 
     async def mute() -> None:
         raise Mute
@@ -162,7 +162,7 @@ async def crashes_mutely() -> None:
 
 
 async def crashes_often(hooks: list[Callable[[Report], object]] | None = None) -> None:
-    """Crashes 300 times, while nobody reads its stderr, and says so when it has."""
+    """Crash 300 times while no process reads the stderr of the program, and then say so."""
     done = asyncio.Event()
 
     async def fail() -> None:
@@ -184,7 +184,7 @@ async def crashes_often_and_logs_all() -> None:
 
 
 async def fills_the_disk() -> None:
-    """Its stderr is full when a child crashes, and is not when it ends."""
+    """Fill stderr while a child crashes, and empty it before the program ends."""
     good = os.dup(2)
     full = os.open("/dev/full", os.O_WRONLY)
     async with otpy.start(SupervisorSpec("app", [ChildSpec("bad", fail_again)])) as root:
@@ -196,14 +196,14 @@ async def fills_the_disk() -> None:
 
 
 async def configures_later() -> None:
-    """Does not say where its log goes until its tree runs."""
+    """Configure the log only after the tree has started."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("bad", fail_again)])) as root:
         logging.basicConfig(stream=sys.stdout)
         await root.wait_for_restart("bad", after=1)
 
 
 async def ends() -> None:
-    """Crashes once, is stopped, and has nothing to say on stdout but that."""
+    """Crash once, stop, and write nothing else to stdout."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("bad", fail_again)])) as root:
         await root.wait_for_restart("bad", after=1)
         shell_of(root).shut_down(Shutdown())

@@ -1,6 +1,6 @@
 """Children whose steps end just before or after their limit, by the thousand.
 
-By hand, for as long as you like: `python -m tests.runtime.overruns --seconds 60 --loop uvloop`.
+To run it by hand, for any time: `python -m tests.runtime.overruns --seconds 60 --loop uvloop`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOG = logging.getLogger("otpy.tests.overruns")
 
 @define
 class Tally:
-    """What was seen."""
+    """What was observed."""
 
     overruns: int = 0
     other_ends: list[str] = field(factory=list[str])
@@ -42,7 +42,7 @@ class Tally:
     longest_wait: float = 0.0
 
     def hear(self, report: Report) -> None:
-        """Count the ends, and look where each exception was raised."""
+        """Count the ends, and check where each exception was raised."""
         if not isinstance(report, ChildExited) or not isinstance(report.reason, Crashed):
             return
         error = report.reason.error
@@ -61,12 +61,12 @@ class Tally:
             self.outside.append(" > ".join(frames))
 
     def hear_noise(self, *args: Any) -> None:
-        """Note what nobody should have raised."""
+        """Record an error that no code should raise."""
         self.noises.append(repr(args))
 
 
 def busy(seconds: float) -> None:
-    """Keep the loop for about that long, in code of every kind."""
+    """Block the loop for about that long, in code of every kind."""
     end = perf_counter() + seconds
     things: dict[int, list[str]] = {}
     while perf_counter() < end:
@@ -82,7 +82,7 @@ def about(rng: random.Random) -> float:
 
 
 async def worker(rng: random.Random) -> None:
-    """Take steps of about the limit, and do what touches the tree between them."""
+    """Take steps of about the limit, and use the tree between them."""
     while True:
         try:
             busy(about(rng))
@@ -93,7 +93,7 @@ async def worker(rng: random.Random) -> None:
 
 
 class Busy(GenServer[float, int, int]):
-    """Serves calls that take about the limit."""
+    """A server whose calls take about the limit."""
 
     def init(self) -> int:
         return 0
@@ -106,7 +106,7 @@ class Busy(GenServer[float, int, int]):
 
 
 class Calm(GenServer[str, str, None]):
-    """Answers at once."""
+    """A server that replies at once."""
 
     def init(self) -> None:
         return None
@@ -118,12 +118,12 @@ class Calm(GenServer[str, str, None]):
 
 
 async def overruns(seconds: float, seed: int) -> Tally:
-    """Let it go on for some seconds, and return what was seen."""
+    """Run the children for some seconds, and return what was observed."""
     tally, rng = Tally(), random.Random(seed)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(tally.hear_noise)
     hooks, turn = (sys.excepthook, sys.unraisablehook), sys.getswitchinterval()
-    sys.setswitchinterval(0.0005)  # the thread that looks on has its turn more often
+    sys.setswitchinterval(0.0005)  # the watching thread runs more often
     sys.excepthook = sys.unraisablehook = tally.hear_noise
     children = [
         *(ChildSpec(f"w{n}", worker, (rng,), max_step=LIMIT) for n in range(8)),

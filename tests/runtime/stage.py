@@ -24,7 +24,7 @@ CLEAN_UP = 0.5
 
 @contextmanager
 def before_each_step(act: Callable[[int], object]) -> Generator[None]:
-    """Call `act(n)` before the n-th callback of the loop: each step of each task is one."""
+    """Call `act(n)` before the n-th callback of the loop: each step of each task is a callback."""
     run: Callable[[asyncio.Handle], None] = asyncio.Handle._run
     count = 0
 
@@ -39,7 +39,7 @@ def before_each_step(act: Callable[[int], object]) -> Generator[None]:
 
 
 class Stage:
-    """A tree, and what happened to it on one run.
+    """A tree, and a record of one run of it.
 
     Attributes:
         lines: Of each worker, in order: `(` it begins, `+` it is ready, `!` it is about to crash,
@@ -55,7 +55,7 @@ class Stage:
         self.crash = asyncio.Event()
 
     def write(self, mark: str) -> None:
-        """Note what happens to the running child."""
+        """Record what happens to the running child."""
         self.lines.append(mark + otpy.current().id)
 
     async def clean_up(self) -> None:
@@ -75,7 +75,7 @@ class Stage:
             await self.clean_up()
 
     async def slow(self, *, task_status: TaskStatus[None]) -> None:
-        """Take its time to start, too."""
+        """Take some time to start, too."""
         self.write("(")
         try:
             await turns(2)
@@ -87,7 +87,7 @@ class Stage:
             await self.clean_up()
 
     async def crasher(self, *, task_status: TaskStatus[None]) -> None:
-        """Crash when told; else, end without delay."""
+        """Crash when told; otherwise end without delay."""
         self.write("(")
         try:
             await turns(1)
@@ -148,7 +148,7 @@ class Stage:
             await self.body(root)
 
     def check(self) -> None:
-        """Check that starts were in order, stops in reverse, and that nobody was cut off."""
+        """Check that starts were in order, stops in reverse, and every clean-up was completed."""
         alive: dict[str, str] = {}
         restarts = False
         for line in self.lines:
@@ -159,7 +159,7 @@ class Stage:
                 assert all(alive.get(other) == "+" for other in ORDER[:place]), self.lines
             elif mark == ")":
                 later = {other for other in ORDER[place + 1 :] if other in alive}
-                if alive[name] != "!":  # else it ended by itself
+                if alive[name] != "!":  # otherwise it ended by itself
                     assert later <= ({"server"} if restarts else set()), self.lines
                 del alive[name]
                 continue
@@ -174,7 +174,7 @@ class Stage:
 
 
 class Server(GenServer[None, None, Stage]):
-    """A server that takes its time to start and to end."""
+    """A server that takes some time to start and to end."""
 
     async def init(self, stage: Stage) -> Stage:
         self.stage = stage

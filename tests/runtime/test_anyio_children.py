@@ -1,4 +1,4 @@
-"""Children written with anyio or asyncio's own tools work inside otpy unchanged."""
+"""Children written with anyio or asyncio's own tools work in otpy unchanged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_task_group_in_a_child_is_stopped_with_it(
 async def test_a_shielded_scope_is_bounded_by_the_limit(
     clock: MockClock, reports: Recording
 ) -> None:
-    """A native cancellation goes through anyio's shield: the child is ended at once."""
+    """A native cancellation passes anyio's shield: the child ends at once."""
 
     async def child() -> None:
         with anyio.CancelScope(shield=True):
@@ -60,7 +60,7 @@ async def test_a_shielded_scope_is_bounded_by_the_limit(
 
 
 async def test_timeouts_in_a_child_are_its_own(clock: MockClock, reports: Recording) -> None:
-    """`fail_after`, `move_on_after`, `asyncio.timeout`: each ends what it should, and no more."""
+    """`fail_after`, `move_on_after`, `asyncio.timeout`: each ends its own block, and no more."""
     seen: list[str] = []
 
     async def child() -> None:
@@ -86,7 +86,7 @@ async def test_timeouts_in_a_child_are_its_own(clock: MockClock, reports: Record
 
 
 async def test_a_stop_inside_a_timeout_is_a_stop(clock: MockClock, reports: Recording) -> None:
-    """The timeout does not take the supervisor's cancellation for its own."""
+    """The timeout does not mistake the supervisor's cancellation for its own."""
 
     async def child() -> None:
         with anyio.move_on_after(100):
@@ -100,7 +100,7 @@ async def test_a_stop_inside_a_timeout_is_a_stop(clock: MockClock, reports: Reco
 
 
 async def test_a_task_group_that_fails_is_a_crash_with_its_group(reports: Recording) -> None:
-    """The group is kept as raised, with the tracebacks in it."""
+    """The group is kept as raised, with its tracebacks."""
 
     async def member() -> None:
         raise Boom("member")
@@ -120,7 +120,7 @@ async def test_a_task_group_that_fails_is_a_crash_with_its_group(reports: Record
 
 
 async def test_a_child_may_be_handed_to_group_start_as_well() -> None:
-    """The `task_status` convention is anyio's: one function serves both."""
+    """The `task_status` convention is anyio's: one function works with both."""
 
     async def child(*, task_status: TaskStatus[int]) -> None:
         task_status.started(42)
@@ -136,7 +136,7 @@ async def test_a_child_may_be_handed_to_group_start_as_well() -> None:
 async def test_a_context_manager_may_hold_a_task_group(
     clock: MockClock, reports: Recording
 ) -> None:
-    """A service with background tasks: entered, run, left in the same task."""
+    """A service with background tasks is entered, run and left in the same task."""
 
     @asynccontextmanager
     async def service() -> AsyncGenerator[int]:

@@ -1,4 +1,4 @@
-"""What comes closest to OTP's applications: a tree, and the code that starts it."""
+"""The closest match to OTP's applications: a tree, and the code that starts it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SOUND = SupervisorSpec("app", [ChildSpec("x", forever)])
 
 
 async def test_a_tree_may_be_started_many_times() -> None:
-    """APP-01: also beside itself; the two know nothing of each other."""
+    """APP-01: two copies may run side by side, independent of each other."""
     async with otpy.start(SOUND) as one, otpy.start(SOUND) as other:
         await one.stop()
         assert other.child("x").alive
 
 
 async def test_the_program_may_go_on_without_a_tree_that_gave_up() -> None:
-    """APP-02: whoever started it is told; other trees run on."""
+    """APP-02: the code that started the tree gets the error; other trees run on."""
     async with otpy.start(SOUND) as other:
         with pytest.raises(SupervisorFailed, match="app gave up"):
             async with otpy.start(FRAGILE, hooks=()):
@@ -33,7 +33,7 @@ async def test_the_program_may_go_on_without_a_tree_that_gave_up() -> None:
 
 @pytest.mark.parametrize("reason", [Normal(), Shutdown(), Shutdown("enough")], ids=str)
 async def test_a_tree_that_is_stopped_takes_nothing_down(reason: ExitReason) -> None:
-    """APP-05: with whatever reason, from inside or outside of its block."""
+    """APP-05: this holds for each clean reason."""
     async with otpy.start(SOUND) as root:
         await root.stop(reason)
     assert await root.wait() == reason
@@ -46,7 +46,7 @@ async def test_a_tree_that_is_stopped_takes_nothing_down(reason: ExitReason) -> 
 async def test_what_stands_around_the_block_is_done_however_the_tree_ends(
     life: Callable[[], Awaitable[None]], expected: list[str]
 ) -> None:
-    """APP-06: before the tree is stopped and after it; also if it died by itself."""
+    """APP-06: before the tree stops and after it, even if the tree ended by itself."""
     steps: list[str] = []
 
     async def child() -> None:
@@ -71,7 +71,7 @@ async def test_what_stands_around_the_block_is_done_however_the_tree_ends(
 
 
 def test_the_program_ends_with_the_root() -> None:
-    """APP-04: with status 1 if it gave up."""
+    """APP-04: the status is 1 if the root gave up."""
     with pytest.raises(SystemExit) as caught:
         otpy.run(FRAGILE)
     assert caught.value.code == 1

@@ -1,4 +1,4 @@
-"""What asyncio cannot do, and what otpy does instead."""
+"""Limits of asyncio, and what otpy does instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.runtime.children import Boom, forever, turns
 async def test_a_child_that_refuses_is_never_closed_by_force(
     clock: MockClock, release: asyncio.Event
 ) -> None:
-    """AIO-03: it sees two cancellations and no `GeneratorExit`; then it is left alone."""
+    """AIO-03: it gets two cancellations and no `GeneratorExit`; then it is left alone."""
     seen: list[type[BaseException]] = []
 
     async def refuse() -> None:
@@ -45,7 +45,7 @@ async def test_a_child_that_refuses_is_never_closed_by_force(
 async def test_a_start_that_is_cancelled_before_its_first_step_has_failed(
     reports: Recording,
 ) -> None:
-    """AIO-06: it will never say that it is ready, and nobody waits for it to."""
+    """AIO-06: the child can never report ready, and the caller does not wait for that."""
 
     async def child(*, task_status: TaskStatus[None]) -> None:
         raise AssertionError("never runs")
@@ -56,7 +56,7 @@ async def test_a_start_that_is_cancelled_before_its_first_step_has_failed(
 
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
         loop = asyncio.get_running_loop()
-        loop.call_soon(loop.call_soon, cancel_it)  # behind the start, before the first step
+        loop.call_soon(loop.call_soon, cancel_it)  # after the start, before the first step
         with pytest.raises(StartFailed):
             await app.start_child(ChildSpec("c", child))
         assert await app.which_children() == []
@@ -64,7 +64,7 @@ async def test_a_start_that_is_cancelled_before_its_first_step_has_failed(
 
 
 async def test_an_end_is_known_a_turn_after_it_happened() -> None:
-    """AIO-14: until then the process counts as alive, though its task is done."""
+    """AIO-14: until then the process counts as alive, although its task is done."""
     leave = asyncio.Event()
 
     async def child() -> None:
@@ -86,7 +86,7 @@ async def test_an_end_is_known_a_turn_after_it_happened() -> None:
 
 
 async def test_a_child_cannot_hide_its_end_from_its_supervisor() -> None:
-    """SUP-316, SUP-712, AIO-18: that is no link, so there is none to remove."""
+    """SUP-316, SUP-712, AIO-18: the supervisor is not a link, so there is none to remove."""
 
     async def child() -> None:
         above = otpy.current().parent
@@ -106,7 +106,7 @@ async def test_a_child_cannot_hide_its_end_from_its_supervisor() -> None:
 
 
 async def test_an_end_cannot_be_forged() -> None:
-    """SUP-407, AIO-19: who says that a child has ended ends it; there is never a second one."""
+    """SUP-407, AIO-19: to announce an end is to end the child; there is never a second one."""
     running: list[int] = []
 
     async def child() -> None:

@@ -1,4 +1,4 @@
-"""Crashes that were raised because of the crash before: what is kept of them, and what is shown."""
+"""Crashes raised because of an earlier crash: what is kept of them, and what is shown."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LIVES = 50
 
 
 def last_error() -> BaseException | None:
-    """Return what the life before this one has raised."""
+    """Return the error that the previous life raised."""
     last = otpy.current().last_exit
     return last.error if isinstance(last, Crashed) else None
 
 
 async def raises_from() -> None:
-    """Raise an error from that of the life before."""
+    """Raise an error from that of the previous life."""
     raise Boom(f"life {otpy.current().incarnation}.") from last_error()
 
 
 async def raises_from_an_error_of_its_own() -> None:
-    """Raise an error because of one of this life, which was raised because of the life before."""
+    """Raise an error from one of this life, which was raised from that of the previous life."""
     life = otpy.current().incarnation
     try:
         raise LookupError(f"own {life}.") from last_error()
@@ -39,7 +39,7 @@ async def raises_from_an_error_of_its_own() -> None:
 
 
 async def raises_while_handling() -> None:
-    """Raise an error while that of the life before is being handled."""
+    """Raise an error while that of the previous life is being handled."""
     life, last = otpy.current().incarnation, last_error()
     try:
         if last is not None:
@@ -50,18 +50,18 @@ async def raises_while_handling() -> None:
 
 
 async def raises_again() -> None:
-    """Raise the very error of the first life."""
+    """Raise the very error of the first life again."""
     raise last_error() or Boom("life 1.")
 
 
 async def raises_in_a_group() -> None:
-    """Raise an error from that of the life before, in a task group."""
+    """Raise an error from that of the previous life, in a task group."""
     async with asyncio.TaskGroup() as group:
         group.create_task(raises_from())
 
 
 class Shown:
-    """A report hook that keeps how each crash was printed."""
+    """A report hook that records how each crash was printed."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -75,7 +75,7 @@ Logs = list[MutableMapping[str, Any]]
 
 
 async def crashes(child: Callable[[], Awaitable[None]], logs: Logs) -> list[str]:
-    """Return how the crashes of a child were printed, one for each life; few are kept."""
+    """Return how each crash of a child was printed; check that few crashes are kept."""
     shown, rest = Shown(), asyncio.Event()
     before = sum(type(thing) is Boom for thing in gc.get_objects())  # of other tests
 
@@ -100,7 +100,7 @@ async def crashes(child: Callable[[], Awaitable[None]], logs: Logs) -> list[str]
 async def test_a_crash_is_shown_with_the_one_before_and_no_other(
     child: Callable[[], Awaitable[None]], logs: Logs
 ) -> None:
-    """The causes of a crash lead back to the life before, however many there were."""
+    """The causes of a crash lead back to the previous life, however many there were."""
     for life, text in enumerate(await crashes(child, logs), start=1):
         assert f"life {life}." in text
         assert (f"life {life - 1}." in text) is (life > 1)
@@ -108,7 +108,7 @@ async def test_a_crash_is_shown_with_the_one_before_and_no_other(
 
 
 async def test_what_a_life_itself_raised_stays(logs: Logs) -> None:
-    """Its causes are shown with its crash, and with that of the next life."""
+    """The causes of a life's crash are shown with that crash, and with the next."""
     for life, text in enumerate(await crashes(raises_from_an_error_of_its_own, logs), start=1):
         seen = [line for line in text.splitlines() if line.startswith(("LookupError", "tests."))]
         before = [f"own {life - 1}.", f"life {life - 1}."] if life > 1 else []
@@ -120,7 +120,7 @@ async def test_what_a_life_itself_raised_stays(logs: Logs) -> None:
 
 
 async def test_an_error_that_is_raised_again_shows_the_first_time_and_the_last(logs: Logs) -> None:
-    """Python would add a line for each life."""
+    """Python alone would add a line for each life."""
     for life, text in enumerate(await crashes(raises_again, logs), start=1):
         assert text.count("in raises_again") == min(life, 2)
         assert "life 1." in text

@@ -1,4 +1,4 @@
-"""What a child may be: each kind starts, hands over its value, runs and ends."""
+"""The kinds of child: each starts, hands over its value, runs and ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.runtime.children import Boom, Journal, crash, forever
 
 
 class Service:
-    """An object with every kind of callable a child may be."""
+    """An object with every kind of callable that a child can be."""
 
     def __init__(self, url: str = "") -> None:
         self.url = url
@@ -117,7 +117,7 @@ async def test_arguments_reach_every_kind_of_callable(clock: MockClock) -> None:
 async def test_readiness_is_awaited_and_hands_over_a_value(
     clock: MockClock, spec: ChildSpec, value: object
 ) -> None:
-    """SUP-304: a child that takes `task_status` is started when it says so, and no earlier."""
+    """SUP-304: a child that takes `task_status` has started when it says so, and no earlier."""
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
         assert clock.now == 2
         assert app.child("c").value == value
@@ -131,7 +131,7 @@ async def test_a_callable_object_may_take_task_status() -> None:
 
 
 async def test_a_coroutine_function_is_ready_as_soon_as_its_task_exists(clock: MockClock) -> None:
-    """It need not have run: its supervisor does not wait for its first step."""
+    """The supervisor does not wait for the first step of the child."""
     seen: list[str] = []
 
     async def child() -> None:
@@ -149,7 +149,7 @@ async def test_a_coroutine_function_is_ready_as_soon_as_its_task_exists(clock: M
 
 
 async def test_a_mock_may_stand_in_for_a_child(clock: MockClock) -> None:
-    """`AsyncMock` is a coroutine function as far as anybody can tell."""
+    """`AsyncMock` counts as a coroutine function."""
     mock = AsyncMock()
     spec = ChildSpec("c", mock, ("hello",), restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
@@ -164,7 +164,7 @@ async def test_a_mock_may_stand_in_for_a_child(clock: MockClock) -> None:
 async def test_an_end_before_readiness_is_a_start_failure(
     reports: Recording, raised: Exception, reason: otpy.ExitReason | None
 ) -> None:
-    """Raising before `started()` fails the start, whatever is raised."""
+    """An exception before `started()` fails the start, whatever it is."""
 
     async def child(*, task_status: TaskStatus[None]) -> None:
         await asyncio.sleep(1)
@@ -184,7 +184,7 @@ async def test_an_end_before_readiness_is_a_start_failure(
 
 
 async def test_returning_before_readiness_is_child_not_ready() -> None:
-    """A child that promised to say `started()` and returns did not start."""
+    """A child that takes `task_status` and returns without `started()` has not started."""
 
     async def child(*, task_status: TaskStatus[None]) -> None:
         return
@@ -198,7 +198,7 @@ async def test_returning_before_readiness_is_child_not_ready() -> None:
 async def test_saying_started_twice_is_the_childs_error(
     clock: MockClock, reports: Recording
 ) -> None:
-    """The second call raises inside the child, which crashes of it."""
+    """The second call raises inside the child, which crashes with that error."""
 
     async def child(*, task_status: TaskStatus[int]) -> None:
         task_status.started(1)
@@ -215,7 +215,7 @@ async def test_saying_started_twice_is_the_childs_error(
 async def test_context_managers_are_entered_in_order_and_left_in_reverse(
     journal: Journal, reports: Recording
 ) -> None:
-    """Both kinds of factory: ready when entered, clean-up on stop, value handed over."""
+    """For both kinds of factory: ready when entered, clean-up on stop, value handed over."""
     service = Service("db")
     children = [
         ChildSpec("a", journal.service, ("a",)),
@@ -243,7 +243,7 @@ async def test_a_class_is_a_factory_of_context_managers() -> None:
 
 
 async def test_entering_a_context_manager_may_fail(journal: Journal) -> None:
-    """What it raises on entry is a start failure; on leaving it is a crash."""
+    """An error on entry fails the start."""
 
     @asynccontextmanager
     async def broken() -> AsyncGenerator[None]:
@@ -276,7 +276,7 @@ async def test_leaving_a_context_manager_may_raise(
 
 
 async def test_a_nested_supervisor_is_ready_when_all_below_is(clock: MockClock) -> None:
-    """Whole branches start before the next sibling does."""
+    """A whole branch starts before the next sibling does."""
     inner = SupervisorSpec("in", [ChildSpec("x", ready_child, (1, 2)), ChildSpec("y", forever)])
     pool = DynamicSupervisor.spec("pool")
     last = ChildSpec("last", ready_child, ("last", 1))
@@ -292,7 +292,7 @@ async def test_a_nested_supervisor_is_ready_when_all_below_is(clock: MockClock) 
 
 @pytest.mark.parametrize("junk", [None, 42, "text", asyncio.sleep])
 async def test_a_start_that_returns_junk_names_the_path(junk: Any) -> None:
-    """SUP-304: what can be neither awaited nor entered is a `TypeError` that says where."""
+    """SUP-304: a value that can be neither awaited nor entered is a `TypeError` with the path."""
     async with otpy.start(SupervisorSpec("app")) as app:
         with pytest.raises(StartFailed) as caught:
             await app.start_child(ChildSpec("c", lambda: junk))
@@ -301,7 +301,7 @@ async def test_a_start_that_returns_junk_names_the_path(junk: Any) -> None:
 
 
 async def test_a_start_that_raises_instead_of_returning_a_coroutine() -> None:
-    """A plain callable that raises did not start."""
+    """A plain callable that raises has not started."""
 
     def start() -> Any:
         raise Boom("call")
@@ -313,7 +313,7 @@ async def test_a_start_that_raises_instead_of_returning_a_coroutine() -> None:
 
 
 async def test_a_callable_written_in_c_is_called() -> None:
-    """A callable without a signature takes no `task_status`, and is just called."""
+    """A callable without a signature takes no `task_status`, and is called as it is."""
     smallest: Any = min  # types would refuse them
     mapping: Any = dict
     async with otpy.start(SupervisorSpec("app")) as app:
@@ -332,7 +332,7 @@ async def test_a_callable_written_in_c_is_called() -> None:
 
 @pytest.mark.parametrize("restart", [Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY])
 async def test_ignore_declines_to_run(restart: Restart) -> None:
-    """The start goes on; a temporary child is forgotten, the others wait to be started."""
+    """The start goes on; a temporary child is forgotten, any other can be started later."""
 
     @asynccontextmanager
     async def manager() -> AsyncGenerator[None]:
@@ -355,7 +355,7 @@ async def test_ignore_declines_to_run(restart: Restart) -> None:
 
 
 async def test_ignore_after_readiness_is_a_crash(clock: MockClock, reports: Recording) -> None:
-    """Declining is for children that start: afterwards it is an exception like any other."""
+    """Declining is for starting children only: later, `Ignore` is an exception like any other."""
 
     async def child() -> None:
         raise Ignore
@@ -369,6 +369,6 @@ async def test_ignore_after_readiness_is_a_crash(clock: MockClock, reports: Reco
 
 
 async def test_a_failing_child_says_which_one_failed() -> None:
-    """Only supervisors can be roots; a crash in a start is the cause of the error."""
+    """Only a supervisor can be a root."""
     with pytest.raises(InvalidSpec, match="SupervisorSpec"):
         otpy.start(ChildSpec("c", crash))  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]

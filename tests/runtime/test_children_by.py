@@ -37,14 +37,14 @@ AnySpec = ChildSpec | SupervisorSpec | DynamicSpec
 
 
 class Source:
-    """Makes children of these names, a different list each time."""
+    """A source of children with these names, with a different list each time."""
 
     def __init__(self, *names: str) -> None:
         self.left = list(names)
         self.calls = 0
 
     def children(self) -> Iterable[AnySpec]:
-        """Return one child for each letter of the next name, and keep to the last."""
+        """Return one child for each letter of the next name; repeat the last name."""
         self.calls += 1
         names = self.left.pop(0) if len(self.left) > 1 else self.left[0]
         return [ChildSpec(name, forever) for name in names]
@@ -63,7 +63,7 @@ def known(app: Supervisor, id: str) -> str:
 
 
 def workers(app: Supervisor | DynamicSupervisor) -> list[str]:
-    """Return the paths of all workers that run, in start order."""
+    """Return the paths of all running workers, in start order."""
     found = [node for node in flat(app.snapshot()) if node.type is ChildType.WORKER]
     return [node.path for node in found if node.state == "running"]
 
@@ -76,7 +76,7 @@ async def restarted(app: Supervisor, id: str) -> None:
 
 
 async def test_the_function_is_called_at_each_start_of_its_supervisor(clock: MockClock) -> None:
-    """Of the root once, of one below again when that is restarted."""
+    """The root calls its function once, a supervisor below calls its own again when restarted."""
     top, below = Source("xy"), Source("ab", "bc")
 
     def children() -> Iterator[AnySpec]:
@@ -124,7 +124,7 @@ async def test_a_function_that_ignores_its_start_is_ignored_as_a_child(
 
 
 async def test_one_under_a_pool_that_ignores_its_start_is_forgotten(clock: MockClock) -> None:
-    """DYN-08: whoever asked gets None."""
+    """DYN-08: the caller gets None."""
 
     def children() -> list[AnySpec]:
         raise Ignore
@@ -138,7 +138,7 @@ async def test_one_under_a_pool_that_ignores_its_start_is_forgotten(clock: MockC
 async def test_another_exception_is_a_failed_start_for_that_reason(
     clock: MockClock, reports: Recording, error: BaseException
 ) -> None:
-    """SUP-115: the root does not start; what had been started is stopped."""
+    """SUP-115: the root does not start, and started children are stopped."""
 
     def children() -> list[AnySpec]:
         raise error
@@ -158,7 +158,7 @@ async def test_another_exception_is_a_failed_start_for_that_reason(
 async def test_a_root_without_children_does_not_start(
     clock: MockClock, error: Exception, why: str
 ) -> None:
-    """SUP-114, SUP-115: nor does one that is not needed."""
+    """SUP-114, SUP-115: a root that declines does not start either."""
 
     def children() -> list[AnySpec]:
         raise error
@@ -171,7 +171,7 @@ async def test_a_root_without_children_does_not_start(
 
 
 async def test_a_restart_that_fails_is_tried_again(clock: MockClock, reports: Recording) -> None:
-    """SUP-612: as that of every child, and counted; `Exit` gives the reason."""
+    """SUP-612: it counts as for every child; `Exit` gives the reason."""
     source, broken = Source("a"), 0
 
     def children() -> Iterable[AnySpec]:
@@ -216,7 +216,7 @@ async def test_what_it_makes_is_checked_like_a_list(
 
 
 async def test_significant_children_can_be_made(clock: MockClock) -> None:
-    """By the `auto_shutdown` of the spec that has the function."""
+    """The `auto_shutdown` of the spec with the function applies to them."""
     child = ChildSpec("a", forever, restart=Restart.TRANSIENT, significant=True)
     any_of_them = AutoShutdown.ANY_SIGNIFICANT
     spec = SupervisorSpec("app", lambda: [child], auto_shutdown=any_of_them)
@@ -226,7 +226,7 @@ async def test_significant_children_can_be_made(clock: MockClock) -> None:
 
 
 async def test_it_runs_in_a_copy_of_the_hosts_context(clock: MockClock) -> None:
-    """What it sets is seen by nobody else."""
+    """A variable that the function sets is not seen elsewhere."""
     variable: ContextVar[str] = ContextVar("variable", default="unset")
     seen: list[str] = []
 
@@ -246,7 +246,7 @@ async def test_it_runs_in_a_copy_of_the_hosts_context(clock: MockClock) -> None:
 
 
 async def test_it_is_not_called_if_a_child_before_it_does_not_start(clock: MockClock) -> None:
-    """SUP-306: nobody would start what it makes."""
+    """SUP-306: the children that it makes would not be started."""
     source = Source("a")
     spec = SupervisorSpec("app", [ChildSpec("x", unready), SupervisorSpec("n", source.children)])
     with pytest.raises(TreeStartFailed):
@@ -257,7 +257,7 @@ async def test_it_is_not_called_if_a_child_before_it_does_not_start(clock: MockC
 
 class TestReconfiguring:
     async def test_a_list_survives_a_restart_from_above(self, clock: MockClock) -> None:
-        """Children and limits; what was added at run time is gone."""
+        """The children and the limits survive; a child added at run time is gone."""
         below = SupervisorSpec("n", [ChildSpec("a", forever)], shutdown=7.0)
         async with otpy.start(SupervisorSpec("app", [below]), hooks=()) as app:
             n = supervisor(app, "n")
@@ -276,7 +276,7 @@ class TestReconfiguring:
             assert (kept.strategy, kept.shutdown) == (Strategy.ONE_FOR_ALL, 7.0)
 
     async def test_a_list_survives_a_restart_from_further_above(self, clock: MockClock) -> None:
-        """Every supervisor on the way up knows of it."""
+        """Every supervisor above remembers the new list."""
         low = SupervisorSpec("low", [ChildSpec("a", forever)])
         tree = SupervisorSpec("app", [SupervisorSpec("n", [ChildSpec("z", forever), low])])
         async with otpy.start(tree, hooks=()) as app:
@@ -287,7 +287,7 @@ class TestReconfiguring:
             assert workers(app) == ["app/n/z", "app/n/low/b"]
 
     async def test_one_that_was_added_to_a_pool_keeps_its_list(self, clock: MockClock) -> None:
-        """As long as the pool lives."""
+        """The list lasts as long as the pool."""
         low = SupervisorSpec("low", [ChildSpec("a", forever)])
         async with otpy.start(DynamicSupervisor.spec("app"), hooks=()) as app:
             process = await app.start_child(low)
@@ -299,7 +299,7 @@ class TestReconfiguring:
             assert workers(app) == ["app/low/b"]
 
     async def test_a_function_wins_over_a_list(self, clock: MockClock) -> None:
-        """It is called anew; what was reconfigured or added is gone."""
+        """The function is called again; reconfigured or added children are gone."""
         source = Source("a", "c")
         below = SupervisorSpec("n", source.children)
         async with otpy.start(SupervisorSpec("app", [below]), hooks=()) as app:
@@ -311,7 +311,7 @@ class TestReconfiguring:
             assert known(app, "n") == "c"
 
     async def test_another_function_takes_its_place(self, clock: MockClock) -> None:
-        """SUP-122: it is asked at once, and at each start from now on."""
+        """SUP-122: the new function is called at once, and at each later start."""
         old, new = Source("a"), Source("ab", "ef")
         async with otpy.start(
             SupervisorSpec("app", [SupervisorSpec("n", old.children)]), hooks=()
@@ -324,7 +324,7 @@ class TestReconfiguring:
             assert (old.calls, new.calls) == (1, 2)
 
     async def test_one_that_ignores_changes_nothing(self, clock: MockClock) -> None:
-        """SUP-122; and one that raises tells its caller."""
+        """SUP-122: a function that raises passes its error to the caller."""
 
         def ignores() -> list[AnySpec]:
             raise Ignore

@@ -18,7 +18,7 @@ from tests.examples import examples
 
 
 class Waiter:
-    """Writes down when its time was over."""
+    """A waiter that records when its time was over."""
 
     def __init__(self, name: int, told: list[tuple[int, float]]) -> None:
         self.name, self.told = name, told
@@ -40,7 +40,7 @@ def made() -> Deadlines:
 
 
 async def test_many_share_one_timer_and_each_is_exact(clock: MockClock) -> None:
-    """Also one that is earlier than those that were there before."""
+    """This includes a deadline that is earlier than those set before it."""
     deadlines, told = made(), list[tuple[int, float]]()
     for name, seconds in enumerate([5.0, 3.0, 7.0, 3.0, 0.0]):
         deadlines.set(seconds, Waiter(name, told))
@@ -51,7 +51,7 @@ async def test_many_share_one_timer_and_each_is_exact(clock: MockClock) -> None:
 
 
 async def test_who_is_done_is_not_told_and_not_kept(clock: MockClock) -> None:
-    """Nor is a timer set for anybody who is not there any more."""
+    """No timer is set for a waiter that is gone."""
     deadlines, told = made(), list[tuple[int, float]]()
     early, late = Waiter(1, told), Waiter(2, told)
     kept = weakref.ref(early)
@@ -69,7 +69,7 @@ async def test_who_is_done_is_not_told_and_not_kept(clock: MockClock) -> None:
 
 
 async def test_few_lines_are_kept_in_which_nobody_stands(clock: MockClock) -> None:
-    """However different the times are for which many were willing to wait."""
+    """This holds however different the times of the waiters are."""
     deadlines, told = made(), list[tuple[int, float]]()
     deadlines.set(1, Waiter(0, told))
     for name in range(1, 1000):
@@ -85,7 +85,7 @@ async def test_few_lines_are_kept_in_which_nobody_stands(clock: MockClock) -> No
 
 
 async def test_what_lies_at_the_front_of_a_line_is_taken_away(clock: MockClock) -> None:
-    """Else each of many whose time is over, one after the other, would step over all before it."""
+    """Otherwise each deadline of a long line would step over all earlier ones."""
     deadlines, told, count = made(), list[tuple[int, float]](), 1000
     line = deadlines.set(5000, Waiter(0, told))
     for name in range(1, count):
@@ -109,7 +109,7 @@ async def test_what_lies_at_the_front_of_a_line_is_taken_away(clock: MockClock) 
     )
 )
 def test_whoever_still_waits_is_told_on_time(acts: list[tuple[str, float]]) -> None:
-    """Exactly once, at its time; those who waited equally long in order; nobody else is."""
+    """Each is told exactly once and on time; equal times keep their order; no other is told."""
     clock = MockClock()
     loop = clock.loop_factory()
 

@@ -1,4 +1,4 @@
-"""Trees of ten thousand levels: nothing that walks one calls itself for each level."""
+"""Trees of ten thousand levels: no code that walks a tree recurses for each level."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BEYOND = 2_000
 
 
 def tree(levels: int, leaf: Callable[..., Awaitable[object]] = forever) -> SupervisorSpec:
-    """Return supervisors one below the other, and a worker below the last."""
+    """Return supervisors one below the other, with a worker below the last."""
     below: ChildSpec | SupervisorSpec = ChildSpec("leaf", leaf)
     for _ in range(levels - 1):
         below = SupervisorSpec("s", [below], intensity=0)
@@ -33,7 +33,7 @@ def tree(levels: int, leaf: Callable[..., Awaitable[object]] = forever) -> Super
 
 
 async def unready(*, task_status: object) -> None:
-    """Crash instead of being ready."""
+    """Crash instead of reporting ready."""
     raise Boom(task_status)
 
 
@@ -50,7 +50,7 @@ def test_a_spec_of_ten_thousand_levels_is_a_value_like_any_other() -> None:
 
 
 def test_a_drawing_grows_with_the_tree_and_not_with_its_square() -> None:
-    """Beyond a hundred levels a number stands for the indentation."""
+    """Beyond a hundred levels, a number replaces the indentation."""
     lines = tree(LEVELS).render().splitlines()
     assert len(lines) == LEVELS + 1
     assert lines[100] == "   " * 99 + "└─ s  (one_for_one, 0 in 5 s)"
@@ -59,7 +59,7 @@ def test_a_drawing_grows_with_the_tree_and_not_with_its_square() -> None:
 
 
 async def test_a_tree_of_ten_thousand_levels_starts_and_stops() -> None:
-    """In between it is seen, found and counted like any other."""
+    """Meanwhile it is inspected, searched and counted like any other."""
     async with otpy.start(tree(LEVELS), hooks=()) as root:
         seen = root.snapshot()
         assert seen == root.snapshot()
@@ -73,7 +73,7 @@ async def test_a_tree_of_ten_thousand_levels_starts_and_stops() -> None:
 
 
 async def test_a_failure_climbs_all_levels() -> None:
-    """Its error has a text, is compared and travels, with the crash at the bottom as its cause."""
+    """The error has a text and can be pickled; the crash at the bottom is its cause."""
     for leaf in (crash, unready):
         with pytest.raises(SupervisorFailed) as caught:
             async with otpy.start(tree(BEYOND, leaf), hooks=()) as root:
@@ -96,7 +96,7 @@ async def test_the_test_kit_walks_a_deep_tree() -> None:
 
 
 def nested(levels: int, innermost: otpy.ExitReason) -> Shutdown:
-    """Return why a supervisor did not start, whose child is such a supervisor, and so on."""
+    """Return the reason of a supervisor whose child did not start, nested so many levels deep."""
     reason = Shutdown(FailedToStart("leaf", innermost))
     for _ in range(levels):
         reason = Shutdown(FailedToStart("s", reason))
@@ -115,7 +115,7 @@ def test_a_start_that_failed_many_levels_below_is_a_reason_like_any_other() -> N
 
 
 def test_a_reason_of_few_levels_shows_them() -> None:
-    """As it would be written by hand."""
+    """The repr shows them in full."""
     reason = nested(1, otpy.Killed())
     inner = "Shutdown(detail=FailedToStart(child_id='leaf', reason=Killed()))"
     assert repr(reason) == f"Shutdown(detail=FailedToStart(child_id='s', reason={inner}))"

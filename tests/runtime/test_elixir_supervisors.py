@@ -1,4 +1,4 @@
-"""What Elixir's `Supervisor` and `DynamicSupervisor` say about specs, counts and results."""
+"""Elixir's `Supervisor` and `DynamicSupervisor`: specs, counts and results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Idle(GenServer[None, None, None]):
 
 
 def test_a_spec_is_copied_with_changes() -> None:
-    """ESU-04: field by field; a field that there is not is refused, as is a bad value."""
+    """ESU-04: field by field; an unknown field is refused, and so is a bad value."""
     base = ChildSpec("a", Idle, restart=Restart.TRANSIENT)
     changed = base.replace(id="b", shutdown=INFINITY)
     assert changed == ChildSpec("b", Idle, restart=Restart.TRANSIENT, shutdown=INFINITY)
@@ -67,7 +67,7 @@ def test_two_of_a_kind_need_two_ids() -> None:
 
 
 async def test_each_kind_of_child_has_its_defaults() -> None:
-    """ESU-06: servers and supervisors are permanent, tasks temporary; which is which is known."""
+    """ESU-06: servers and supervisors are permanent, tasks temporary; the type is known."""
     specs: list[AnySpec] = [
         ChildSpec("server", Idle),
         SupervisorSpec("static"),
@@ -93,7 +93,7 @@ async def decline(*, task_status: Any) -> None:
 
 
 async def test_who_declines_has_no_process_and_counts_are_named() -> None:
-    """ESU-08, DYN-08: None, and `Counts` with the four numbers of Elixir's map."""
+    """ESU-08, DYN-08: the result is None; `Counts` has the four numbers of Elixir's map."""
     async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
         assert await app.start_child(ChildSpec("x", decline)) is None
         assert await app.count_children() == Counts(specs=1, active=0, supervisors=0, workers=1)
@@ -103,7 +103,7 @@ async def test_who_declines_has_no_process_and_counts_are_named() -> None:
 
 
 async def test_a_dynamic_supervisor_counts_those_that_wait_for_a_restart(clock: MockClock) -> None:
-    """DYN-12: among its specs, not among the active."""
+    """DYN-12: they count among its specs, not among the active ones."""
     waits = ChildSpec("waits", crash, backoff=Backoff.sequence(60))
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
         for spec in (waits, ChildSpec("runs", forever), SupervisorSpec("sub")):
@@ -113,7 +113,7 @@ async def test_a_dynamic_supervisor_counts_those_that_wait_for_a_restart(clock: 
 
 
 async def test_a_process_that_has_ended_names_no_child() -> None:
-    """DYN-13: not even if its next life runs under the same id."""
+    """DYN-13: this holds even if its next life runs under the same id."""
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
         first = await pool.start_child(ChildSpec("x", forever))
         assert first is not None
@@ -137,7 +137,7 @@ JUNK: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("junk", "message"), JUNK)
 async def test_what_cannot_be_a_child_is_refused_in_the_caller(junk: Any, message: str) -> None:
-    """DYN-04, DYN-05: before the supervisor is asked, and so also when it has ended."""
+    """DYN-04, DYN-05: the check precedes the request, so it works after the end too."""
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
         with pytest.raises(InvalidSpec, match=f"pool: .*{message}"):
             await pool.start_child(junk)
@@ -149,7 +149,7 @@ async def test_what_cannot_be_a_child_is_refused_in_the_caller(junk: Any, messag
 
 
 async def test_a_dynamic_child_is_permanent_unless_its_spec_says_otherwise() -> None:
-    """DYN-04: as everywhere; it is started again after a normal end."""
+    """DYN-04: as everywhere, such a child is restarted after a normal end."""
 
     async def returns() -> None:
         if otpy.current().incarnation > 1:
@@ -171,7 +171,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("fields", "what"), BAD_FIELDS)
 def test_each_field_of_a_spec_is_checked(fields: dict[str, Any], what: str) -> None:
-    """DYN-05: where the spec is written; the message names the field."""
+    """DYN-05: the error comes where the spec is written, and names the field."""
     with pytest.raises(InvalidSpec, match=what):
         ChildSpec(**fields)
     with pytest.raises(TypeError):
@@ -186,7 +186,7 @@ def test_each_field_of_a_spec_is_checked(fields: dict[str, Any], what: str) -> N
     [((0.0, 5.0), False), ((0.0, 5.999), False), ((0.999, 6.0), True), ((0.0, 6.0), True)],
 )
 def test_the_window_is_that_of_any_supervisor(seconds: tuple[float, ...], survives: bool) -> None:
-    """DYN-11: whole seconds, and the boundary belongs to it (SUP-503)."""
+    """DYN-11: it has whole seconds, and includes its boundary (SUP-503)."""
     world = World(DynamicSpec("pool", intensity=1, period=5)).begin()
     assert isinstance(world.machine, DynamicMachine)
     world.add("x")

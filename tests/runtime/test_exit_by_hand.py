@@ -1,4 +1,4 @@
-"""Ending one process by its own handle: `exit`, `kill` and what the supervisor sees."""
+"""Ending a process by its own handle: `exit`, `kill` and the supervisor's view."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_exit_from_outside_gives_exactly_that_reason(
 async def test_a_child_can_end_itself_by_its_own_handle(
     clock: MockClock, awaits: bool, reports: Recording
 ) -> None:
-    """SIG-02: from inside too, and with `Normal`."""
+    """SIG-02: this works from inside too, and with `Normal`."""
     processes: list[Process] = []
 
     async def child(reason: ExitReason | None) -> None:
@@ -84,7 +84,7 @@ async def test_a_child_can_end_itself_by_its_own_handle(
 async def test_exit_of_a_supervisor_process_stops_what_is_below(
     clock: MockClock, reports: Recording
 ) -> None:
-    """SUP-718 differs: whoever asks a supervisor to exit, it ends with exactly that reason."""
+    """SUP-718 differs: the supervisor ends with exactly that reason, whichever code asks it."""
     inner = SupervisorSpec("in", [ChildSpec("w", clean_up, (2,))], restart=otpy.Restart.TRANSIENT)
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]) as app:
         process = app.child("in")

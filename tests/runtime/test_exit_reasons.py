@@ -1,4 +1,4 @@
-"""How a child ends decides its exit reason: every way, every reason."""
+"""Exit reasons: every way in which a child ends, and every reason."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def crashes_in_clean_up() -> None:
 async def test_an_end_by_itself_has_its_reason(
     reports: Recording, child: Callable[[], Awaitable[object]], reason: ExitReason
 ) -> None:
-    """AIO-07: returning, raising `Exit`, being cancelled and crashing are told apart."""
+    """AIO-07: a return, an `Exit`, a cancellation and a crash each have their own reason."""
     spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         process = app.child("c")
@@ -126,7 +126,7 @@ async def test_an_end_by_itself_has_its_reason(
     ],
 )
 async def test_anything_else_is_a_crash_with_that_very_exception(error: BaseException) -> None:
-    """AIO-12: `SystemExit` and groups included, nothing a child raises escapes its task."""
+    """AIO-12: nothing that a child raises escapes its task, including `SystemExit` and groups."""
 
     async def child() -> None:
         raise error
@@ -142,7 +142,7 @@ async def test_anything_else_is_a_crash_with_that_very_exception(error: BaseExce
 async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(
     clock: MockClock, reports: Recording
 ) -> None:
-    """AIO-08: asyncio does not say who cancels: nobody of ours, so it counts as abnormal."""
+    """AIO-08: a cancellation does not name its source, so a foreign one counts as abnormal."""
     tasks: list[asyncio.Task[object]] = []
 
     async def child() -> None:
@@ -162,7 +162,7 @@ async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(
 
 
 async def test_a_child_cancelled_before_its_first_step_has_ended(reports: Recording) -> None:
-    """AIO-06: its body never ran, and its end is noticed all the same."""
+    """AIO-06: its body never ran, and the supervisor still notices its end."""
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
         process = await app.start_child(ChildSpec("c", forever, restart=Restart.TEMPORARY))
         assert process is not None
@@ -173,7 +173,7 @@ async def test_a_child_cancelled_before_its_first_step_has_ended(reports: Record
 
 
 async def test_waiting_for_a_process_disturbs_nobody(clock: MockClock) -> None:
-    """Any number may wait, some may give up, all others are told the same reason."""
+    """Any number of callers may wait, some may give up, all others get the same reason."""
 
     async def child() -> None:
         await asyncio.sleep(5)
@@ -190,13 +190,13 @@ async def test_waiting_for_a_process_disturbs_nobody(clock: MockClock) -> None:
 
 
 def count_futures() -> int:
-    """Return how many futures there are in the process."""
+    """Return the number of futures in the process."""
     gc.collect()
     return sum(issubclass(type(thing), asyncio.Future) for thing in gc.get_objects())
 
 
 async def test_waits_that_were_given_up_leave_nothing_behind(clock: MockClock) -> None:
-    """A watcher that polls with a timeout must not fill the memory of a process."""
+    """A watcher that polls with a timeout does not grow the process."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", forever)])) as app:
         process = app.child("c")
         waits: list[Callable[[], Awaitable[object]]] = [
@@ -215,13 +215,13 @@ async def test_waits_that_were_given_up_leave_nothing_behind(clock: MockClock) -
 
 
 def test_a_process_shows_what_it_is() -> None:
-    """Its text names path, incarnation and state; `otpy.current` outside a child is an error."""
+    """Its repr shows path, incarnation and state; `otpy.current` outside a child is an error."""
     with pytest.raises(NotSupervised, match="no supervisor"):
         otpy.current()
 
 
 async def test_the_text_of_a_process_names_its_state() -> None:
-    """Alive, or why it ended."""
+    """The state is alive, or the reason of its end."""
     spec = ChildSpec("c", returns, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
         process = app.child("c")

@@ -1,4 +1,4 @@
-"""Which frames of a child may be cut."""
+"""The frames of a child at which an interruption is allowed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def step(child: Callable[[Ask], Any]) -> Interruptible:
 
 
 def test_plain_code_is_free() -> None:
-    """Also inside a `try`, a `with` and an `except`."""
+    """This includes code inside a `try`, a `with` and an `except`."""
 
     def child(ask: Ask) -> None:
         with contextlib.suppress(KeyError):
@@ -52,7 +52,7 @@ def test_plain_code_is_free() -> None:
 
 
 def test_a_coroutine_is_free_below_another() -> None:
-    """Each frame on the way is the child's own."""
+    """Each frame on the way belongs to the child."""
 
     async def inner(ask: Ask) -> None:
         ask()
@@ -64,14 +64,14 @@ def test_a_coroutine_is_free_below_another() -> None:
 
 
 def test_nothing_is_cut_outside_of_a_step() -> None:
-    """Neither elsewhere nor in the very function that makes the step."""
+    """This includes the very function that makes the step."""
     assert interruptible_at(sys._getframe(), step.__code__) is Interruptible.NEVER
     here = test_nothing_is_cut_outside_of_a_step.__code__
     assert interruptible_at(sys._getframe(), here) is Interruptible.NEVER
 
 
 def test_a_finally_is_spared_with_all_that_it_calls() -> None:
-    """On the way out by an exception and without one."""
+    """This holds when the `finally` runs because of an exception, and without one."""
 
     def clean(ask: Ask) -> None:
         ask()
@@ -103,7 +103,7 @@ def _verdict_of_caller() -> Interruptible:
 
 @pytest.mark.parametrize("name", ["__enter__", "__exit__"])
 def test_entering_and_leaving_a_block_is_spared(name: str) -> None:
-    """What is cut in between would be entered and never left."""
+    """An interruption in between would leave a block that is entered and never left."""
 
     class Block:
         def __init__(self, ask: Ask) -> None:
@@ -128,10 +128,10 @@ def test_entering_and_leaving_a_block_is_spared(name: str) -> None:
     sys.version_info < (3, 14), reason="here the block begins before a signal is asked for"
 )
 def test_a_block_that_was_entered_by_c_code_is_spared_until_it_begins() -> None:
-    """A lock is taken by then, and nothing would release it."""
+    """The block may already hold a lock, which no code would release."""
 
     def child(ask: Ask) -> None:
-        with _entered_by(ask):  # as if that were C: nothing stands between it and the child
+        with _entered_by(ask):  # like C code: no Python frame between it and the child
             pass
 
     assert step(child) is Interruptible.SPARED
@@ -144,7 +144,7 @@ def _entered_by(ask: Ask) -> Any:
 
 
 def test_an_async_block_made_of_a_generator_is_spared_while_it_is_entered() -> None:
-    """Its body stands below `__aenter__` of `contextlib`."""
+    """The body of the block runs below `__aenter__` of `contextlib`."""
 
     @contextlib.asynccontextmanager
     async def block(ask: Ask) -> AsyncGenerator[None]:
@@ -159,7 +159,7 @@ def test_an_async_block_made_of_a_generator_is_spared_while_it_is_entered() -> N
 
 
 class _Calls:
-    """Calls `ask` from inside of somebody else's module, as its innermost frame."""
+    """A callable that calls `ask` from a frame of another module."""
 
     def __init__(self, module: Any) -> None:
         self.code = compile("ask()", module.__file__, "exec")
@@ -171,18 +171,18 @@ class _Calls:
 
 @pytest.mark.parametrize("module", [threading, queue, logging, contextlib])
 def test_a_module_that_holds_locks_is_spared_as_the_innermost(module: Any) -> None:
-    """But not what it calls: an exception of that it expects at any time."""
+    """The module is spared only as the innermost frame, not below a function that it calls."""
     assert step(_Calls(module)) is Interruptible.SPARED
 
 
 @pytest.mark.parametrize("module", [asyncio, weakref, sys.modules["otpy"], sys.modules["anyio"]])
 def test_the_runtime_is_never_cut(module: Any) -> None:
-    """Others rely on its data."""
+    """Other code relies on its data."""
     assert step(_Calls(module)) is Interruptible.NEVER
 
 
 def test_what_the_runtime_calls_is_never_cut() -> None:
-    """It may be half-way through a change; here a comparison is the child's code."""
+    """The runtime may be in the middle of a change; here the child's code is a comparison."""
 
     class Key:
         def __init__(self, ask: Ask) -> None:
@@ -208,7 +208,7 @@ def _equal(module: str, key: object) -> bool:
 
 
 def test_a_coroutine_of_the_runtime_lets_those_of_the_child_pass() -> None:
-    """`asyncio.wait_for` and the like are built for what comes out of an await."""
+    """`asyncio.wait_for` and the like can handle an exception from an await."""
 
     async def inner(ask: Ask) -> None:
         ask()
@@ -220,7 +220,7 @@ def test_a_coroutine_of_the_runtime_lets_those_of_the_child_pass() -> None:
 
 
 def test_a_destructor_is_never_cut() -> None:
-    """Python would print the exception, and go on."""
+    """Python would print the exception and go on."""
 
     class Thing:
         def __init__(self, ask: Ask) -> None:
@@ -233,7 +233,7 @@ def test_a_destructor_is_never_cut() -> None:
 
 
 def test_what_traces_the_program_is_never_cut() -> None:
-    """It is called amid the child's lines, and what it has locked every other thread waits for."""
+    """A trace function runs between the child's lines, and may hold a lock of all threads."""
     tracer: dict[str, Any] = {"__name__": "tracer.of.lines"}
     exec("def work(ask): ask()\ndef trace(*_): return None", tracer)  # noqa: S102
     before = sys.getprofile()
@@ -247,7 +247,7 @@ def test_what_traces_the_program_is_never_cut() -> None:
 
 
 def test_a_handler_of_another_signal_is_never_cut() -> None:
-    """It may run in the middle of any child, and belongs to none."""
+    """The handler may run in the middle of any child, and belongs to none."""
     asked: list[Ask] = []
 
     def handler(_number: int, _frame: FrameType | None) -> None:
@@ -265,7 +265,7 @@ def test_a_handler_of_another_signal_is_never_cut() -> None:
 
 
 def test_what_the_collector_calls_is_never_cut() -> None:
-    """Python would print the exception, and go on."""
+    """Python would print the exception and go on."""
     asked: list[Ask] = []
 
     def called(_phase: str, _info: dict[str, int]) -> None:
@@ -285,7 +285,7 @@ def test_what_the_collector_calls_is_never_cut() -> None:
 
 @pytest.mark.real_time
 def test_a_turn_of_a_loop_at_which_python_misses_its_try_is_spared() -> None:
-    """Where a handler of a signal sees a loop that a `try` begins with, some versions miss it."""
+    """Some versions of Python miss a `try` that begins with a loop, in a signal handler."""
     verdicts: list[Interruptible] = []
 
     def first_in_try(n: int = 0) -> None:
@@ -300,7 +300,7 @@ def test_a_turn_of_a_loop_at_which_python_misses_its_try_is_spared() -> None:
 
     def handler(_number: int, frame: FrameType | None) -> None:
         if frame is None or frame.f_code not in {first_in_try.__code__, not_first.__code__}:
-            return  # not there yet, or in a collection; the timer comes again
+            return  # too early, or in a collection; the timer fires again
         signal.setitimer(signal.ITIMER_REAL, 0)
         verdicts.append(interruptible_at(frame, step_of.__code__))
         raise KeyError

@@ -1,4 +1,4 @@
-"""Work grows no faster than what it is done for: twice as many children cost twice as much."""
+"""Costs grow in proportion to the work: twice as many children cost twice as much."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ FEW = 100
 
 
 class Instructions:
-    """Counts the instructions of Python that are carried out, which a quick machine has no less."""
+    """A counter of executed Python instructions, which do not depend on the machine's speed."""
 
     def __init__(self) -> None:
         self.number = 0
-        self._before = sys.gettrace()  # coverage may be measured
+        self._before = sys.gettrace()  # coverage may be tracing
 
     def __enter__(self) -> Self:
-        # Python 3.12 tells of instructions after the first such frame, from the next trace on.
+        # Python 3.12 reports instructions after the first such frame, from the next trace on.
         sys._getframe().f_trace_opcodes = True
         sys.settrace(self._enter)
         return self
@@ -55,7 +55,7 @@ class Instructions:
 
 
 async def _growth(work: Callable[[int, Instructions], Awaitable[None]]) -> float:
-    """Return by what the work for `FEW` is multiplied if it is done for twice as many."""
+    """Return the factor by which the work grows from `FEW` to twice as many."""
     counts: list[int] = []
     for number in (FEW, 2 * FEW):
         counted = Instructions()
@@ -73,7 +73,7 @@ async def _app(number: int, **more: Any) -> AsyncGenerator[Supervisor]:
 
 
 async def test_who_waits_for_one_restart_is_not_woken_by_others(clock: MockClock) -> None:
-    """Each of many waits for the restart of another child."""
+    """Each of many callers waits for the restart of another child."""
 
     async def work(number: int, counted: Instructions) -> None:
         async with _app(number) as app:
@@ -89,7 +89,7 @@ async def test_who_waits_for_one_restart_is_not_woken_by_others(clock: MockClock
 
 
 async def test_significant_children_end_one_after_the_other(clock: MockClock) -> None:
-    """The others are not all looked at each time, in whatever order they end."""
+    """An end does not cost a look at all the others, in whatever order they end."""
     for backwards in (False, True):
 
         async def work(number: int, counted: Instructions, *, backwards: bool = backwards) -> None:
@@ -111,7 +111,7 @@ async def test_significant_children_end_one_after_the_other(clock: MockClock) ->
 
 
 async def test_significant_children_come_and_go_in_a_pool(clock: MockClock) -> None:
-    """None of those that are gone is looked at again, though the first of all lives on."""
+    """Children that are gone cost nothing more, even while the first of all lives on."""
 
     async def work(number: int, counted: Instructions) -> None:
         shutdown = AutoShutdown.ALL_SIGNIFICANT
@@ -133,7 +133,7 @@ async def test_significant_children_come_and_go_in_a_pool(clock: MockClock) -> N
 async def test_supervisors_that_failed_and_stay_cost_later_events_nothing(
     clock: MockClock,
 ) -> None:
-    """Why they failed is kept, and not looked through."""
+    """The reasons of their failures are kept, but not searched."""
 
     async def work(number: int, counted: Instructions) -> None:
         below = [ChildSpec("boom", crash)]
@@ -153,7 +153,7 @@ async def test_supervisors_that_failed_and_stay_cost_later_events_nothing(
 
 
 async def test_a_spec_is_looked_up(clock: MockClock) -> None:
-    """To ask for one child's spec shows no table of all."""
+    """A query for one child's spec does not build a table of all children."""
 
     async def work(number: int, counted: Instructions) -> None:
         async with _app(number) as app:
@@ -165,7 +165,7 @@ async def test_a_spec_is_looked_up(clock: MockClock) -> None:
 
 
 async def test_a_pool_forgets_one_by_one(clock: MockClock) -> None:
-    """Children that end are taken out of the table, wherever they stand in it."""
+    """A child that ends is removed from the table without a search, wherever it stands."""
 
     async def work(number: int, counted: Instructions) -> None:
         async with otpy.start(DynamicSupervisor.spec("app"), hooks=()) as app:
@@ -181,7 +181,7 @@ async def test_a_pool_forgets_one_by_one(clock: MockClock) -> None:
 
 
 async def test_many_who_wait_for_one_process_may_leave(clock: MockClock) -> None:
-    """Each is cancelled by itself; none is sought among the others."""
+    """Each caller is cancelled on its own, without a search among the others."""
 
     async def work(number: int, counted: Instructions) -> None:
         async with _app(1) as app:
@@ -196,7 +196,7 @@ async def test_many_who_wait_for_one_process_may_leave(clock: MockClock) -> None
 
 
 class Counted(dict[str, Child]):
-    """A child table that counts who is looked at from its end."""
+    """A child table that counts how many children are visited from its end."""
 
     looked = 0
 
@@ -215,7 +215,7 @@ class Counted(dict[str, Child]):
 
 @pytest.mark.parametrize("number", [10, 1000])
 def test_the_rest_of_the_last_child_is_found_without_the_others(number: int) -> None:
-    """`rest_for_one` looks from the end."""
+    """`rest_for_one` starts its search at the end of the table."""
     children = [Child(ChildSpec(f"c{n}", forever), f"c{n}") for n in range(number)]
     table = Counted({child.key: child for child in children})
     assert group_of(children[-2], table, Strategy.REST_FOR_ONE) == children[-2:]
@@ -223,7 +223,7 @@ def test_the_rest_of_the_last_child_is_found_without_the_others(number: int) -> 
 
 
 async def test_the_loop_turns_while_very_many_children_start(clock: MockClock) -> None:
-    """A list of thousands is started in slices, and so is a group."""
+    """A list of thousands starts in slices, and so does a group."""
     turns = 0
 
     async def count() -> None:
@@ -245,7 +245,7 @@ async def test_the_loop_turns_while_very_many_children_start(clock: MockClock) -
 
 
 async def test_a_stop_between_two_slices_stops_what_has_been_started(clock: MockClock) -> None:
-    """What had not been started yet never is."""
+    """Children that had not started never start."""
     begun, enough = 0, asyncio.Event()
 
     async def begins() -> None:

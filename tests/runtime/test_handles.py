@@ -1,4 +1,4 @@
-"""What users hold: it shows what they may call, and is all that the runtime needs."""
+"""The user's handles: they show only the calls that users may make, and suffice for the runtime."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def shown(kind: type) -> set[str]:
 
 
 def test_the_types_show_exactly_what_users_may_call() -> None:
-    """No operation of the runtime is to be seen in what users hold."""
+    """The user's handles show no operation of the runtime."""
     assert shown(otpy.Process) == PROCESS
     assert shown(otpy.Supervisor) == BOTH | STATIC
     assert shown(otpy.DynamicSupervisor) == BOTH | {"spec"}
 
 
 async def test_every_handle_is_the_object_that_the_runtime_works_with() -> None:
-    """There is one object for each life, whoever holds it, and it says what users know it as."""
+    """Each life has one object, whose repr shows the public name."""
     spec = SupervisorSpec("app", [ChildSpec("a", forever), otpy.DynamicSupervisor.spec("pool")])
     async with otpy.start(spec, hooks=()) as app:
         pool = app.child("pool").supervisor

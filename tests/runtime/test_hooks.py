@@ -1,4 +1,4 @@
-"""Hooks and `on_exit` callbacks are users' code: whatever comes out of them, the tree goes on."""
+"""Hooks and `on_exit` callbacks are user code: the tree goes on, whatever they raise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.children import Boom, Journal, forever
 
 
 class Unspeakable(BaseException):
-    """No `Exception`, as a cancellation is none."""
+    """An error that is not an `Exception`, just as a cancellation is not."""
 
 
 ERRORS = [Boom, asyncio.CancelledError, GeneratorExit, Unspeakable, RecursionError]
@@ -29,7 +29,7 @@ INTERRUPTS = [SystemExit, KeyboardInterrupt]
 async def test_whatever_a_hook_raises_the_others_hear_of_it(
     clock: MockClock, reports: Recording, error: type[BaseException]
 ) -> None:
-    """It is taken off, and everything is restarted and stopped as ever."""
+    """The hook is removed, and the tree restarts and stops as usual."""
 
     def bad(_: Report) -> None:
         raise error
@@ -47,7 +47,7 @@ async def test_whatever_a_hook_raises_the_others_hear_of_it(
 async def test_whatever_an_exit_callback_raises_its_child_is_restarted(
     clock: MockClock, reports: Recording, error: type[BaseException]
 ) -> None:
-    """Its supervisor hears of the end all the same."""
+    """The supervisor of the child still learns of the end."""
 
     def bad(*_: object) -> None:
         raise error
@@ -63,7 +63,7 @@ async def test_whatever_an_exit_callback_raises_its_child_is_restarted(
 async def test_a_hook_that_cannot_be_shown_is_named_by_its_type(
     clock: MockClock, reports: Recording
 ) -> None:
-    """A `repr` that raises is no obstacle to telling of a hook that raised."""
+    """The report of a failed hook does not need the hook's `repr`."""
 
     class Bad:
         def __call__(self, _: Report) -> None:
@@ -82,7 +82,7 @@ async def test_a_hook_that_cannot_be_shown_is_named_by_its_type(
 async def test_a_hook_that_wants_to_leave_is_obeyed_in_order(
     clock: MockClock, journal: Journal, error: type[BaseException], event: str
 ) -> None:
-    """At the start, at a crash and at the stop: the children end in reverse order first."""
+    """At the start, at a crash and at the stop, the children first end in reverse order."""
 
     def leave(report: Report) -> None:
         if report.event == event:
@@ -107,7 +107,7 @@ async def test_a_hook_that_wants_to_leave_is_obeyed_in_order(
 async def test_an_exit_callback_that_wants_to_leave_is_obeyed_in_order(
     clock: MockClock, journal: Journal, error: type[BaseException]
 ) -> None:
-    """As a hook that does."""
+    """This works as for a hook."""
 
     def leave(*_: object) -> None:
         raise error
@@ -122,7 +122,7 @@ async def test_an_exit_callback_that_wants_to_leave_is_obeyed_in_order(
 
 
 async def test_hooks_may_call_the_tree(clock: MockClock, reports: Recording) -> None:
-    """What they ask for is done when the decision that they were told of is."""
+    """Their requests are served when the reported decision has been carried out."""
     asked: list[asyncio.Task[Any]] = []
 
     def meddle(report: Report) -> None:
@@ -144,7 +144,7 @@ async def test_hooks_may_call_the_tree(clock: MockClock, reports: Recording) -> 
 
 
 async def coroutine_function(_: Report) -> None:
-    """Would never be awaited."""
+    """Return a coroutine, which the tree would never await."""
 
 
 class Callable:
@@ -155,7 +155,7 @@ class Callable:
 
 @pytest.mark.parametrize("hook", [coroutine_function, partial(coroutine_function), Callable(), 7])
 async def test_what_can_be_no_hook_is_refused_where_it_is_handed_over(hook: Any) -> None:
-    """Nobody would await a coroutine function, and the first report is too late to say so."""
+    """A coroutine function would never be awaited, and the first report is too late to say so."""
     spec = SupervisorSpec("app")
     with pytest.raises(InvalidSpec, match=r"start 'app': a hook is .*, wanted a .*function"):
         otpy.start(spec, hooks=[hook])
@@ -165,7 +165,7 @@ async def test_what_can_be_no_hook_is_refused_where_it_is_handed_over(hook: Any)
 
 
 def test_hooks_are_a_list() -> None:
-    """A single function is the mistake that is made."""
+    """A single function instead of a list is a common mistake."""
     wrong: Any = print
     with pytest.raises(InvalidSpec, match="hooks is <built-in function print>, wanted a list"):
         otpy.start(SupervisorSpec("app"), hooks=wrong)
@@ -178,7 +178,7 @@ def test_hooks_are_a_list() -> None:
     [("sys.exit(3)", 3), ("sys.exit('bye')", 1), ("raise KeyboardInterrupt", 130)],
 )
 def test_a_program_leaves_with_the_status_that_a_hook_wants(leave: str, status: int) -> None:
-    """Its children have cleaned up before."""
+    """The children of the program have cleaned up before."""
     program = f"""
 import asyncio, sys, otpy
 
@@ -202,7 +202,7 @@ otpy.run(otpy.SupervisorSpec("app", [otpy.ChildSpec("c", child)]), hooks=[hook])
 
 
 class Quiet:
-    """Wants no reports of routine, or does."""
+    """A hook that wants no reports of routine, or does."""
 
     def __init__(self, *, hears_routine: bool = False) -> None:
         self.hears_routine = hears_routine
@@ -223,7 +223,7 @@ async def _crashes_once() -> None:
 async def test_a_hook_that_wants_no_routine_hears_of_failures_only(
     clock: MockClock, *, pool: bool
 ) -> None:
-    """Starts and stops that go as they should are not even made into reports."""
+    """A normal start or stop is not even made into a report."""
     quiet, spec = Quiet(), ChildSpec("c", _crashes_once)
     tree = otpy.DynamicSupervisor.spec("app") if pool else SupervisorSpec("app")
     async with otpy.start(tree, hooks=[quiet]) as app:
@@ -233,7 +233,7 @@ async def test_a_hook_that_wants_no_routine_hears_of_failures_only(
 
 
 async def test_what_one_hook_wants_all_of_them_hear(clock: MockClock, reports: Recording) -> None:
-    """A hook with a filter does not narrow what the others get, and hears the same."""
+    """A hook with a filter does not narrow the reports of the others, and gets the same ones."""
     quiet = Quiet()
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", forever)]), hooks=[quiet, reports]):
         pass
@@ -246,7 +246,7 @@ async def test_what_one_hook_wants_all_of_them_hear(clock: MockClock, reports: R
 
 
 async def test_what_a_hook_wants_may_change_while_the_tree_runs(clock: MockClock) -> None:
-    """A second later at most it gets more, or less."""
+    """Within a second it gets more reports, or fewer."""
     quiet = Quiet()
     async with otpy.start(otpy.DynamicSupervisor.spec("app"), hooks=[quiet]) as app:
         await app.start_child(ChildSpec("a", forever))

@@ -1,4 +1,4 @@
-"""The task that hosts a tree is cancelled: the tree stops in reverse and cancellation goes on."""
+"""Cancelling the host of a tree: the tree stops in reverse and the cancellation goes on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def two_step_child(journal: Journal, name: str, *, task_status: TaskStatus
 
 
 def check_order(journal: Journal) -> None:
-    """Whoever started has stopped, and the stops are in reverse."""
+    """Check that each started child has stopped, and that the stops are in reverse."""
     started = [line[1:] for line in journal.lines if line[0] == "+"]
     stopped = [line[1:] for line in journal.lines if line[0] == "-"]
     assert started == list(NAMES[: len(started)])
@@ -51,7 +51,7 @@ async def host(journal: Journal, body: int, *hooks: ReportHook) -> None:
 
 
 async def deaf_host(journal: Journal, body: int, *hooks: ReportHook) -> None:
-    """Be a host that takes its cancellation for the end of what it was waiting for."""
+    """Be a host whose body swallows its cancellation."""
     children = [ChildSpec(name, two_step_child, (journal, name)) for name in NAMES]
     short = ChildSpec("short", turns, (5,), restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [*children, short]), hooks=hooks):
@@ -64,7 +64,7 @@ async def deaf_host(journal: Journal, body: int, *hooks: ReportHook) -> None:
 async def test_an_exit_out_of_a_hook_is_raised_after_the_stop_at_any_turn(
     clock: MockClock, report: int, hosting: Callable[..., Coroutine[Any, Any, None]]
 ) -> None:
-    """While the tree starts, runs or stops, and if the host is cancelled beside it."""
+    """The tree starts, runs or stops, and the host may be cancelled at the same time."""
     before = asyncio.all_tasks()
     for k in range(40):
         journal, reports, raised = Journal(), count(1), list[SystemExit]()
@@ -91,7 +91,7 @@ async def test_an_exit_out_of_a_hook_is_raised_after_the_stop_at_any_turn(
 
 @pytest.mark.parametrize("again", [0, 1, 3])
 async def test_a_host_may_be_cancelled_at_any_turn(clock: MockClock, again: int) -> None:
-    """AIO-09: after the k-th turn of the loop, for every k, once or more often: never a leak."""
+    """AIO-09: after every turn k of the loop, one or more cancellations leave no task behind."""
     before = asyncio.all_tasks()
     ended_before = 0
     for k in range(60):
@@ -141,7 +141,7 @@ async def test_cancelling_the_host_while_it_starts(clock: MockClock, journal: Jo
 async def test_cancelling_the_host_again_does_not_hurry_the_stop(
     clock: MockClock, journal: Journal
 ) -> None:
-    """Every clean-up gets its time, however impatient the caller is."""
+    """Every clean-up gets its time, however often the host is cancelled."""
 
     async def run() -> None:
         async with otpy.start(SupervisorSpec("app", [journal.spec(n, 2) for n in NAMES])):
@@ -188,7 +188,7 @@ async def test_a_cancelled_scope_around_the_tree_stops_it(
 
 
 async def test_a_sibling_that_fails_stops_the_tree_beside_it(journal: Journal) -> None:
-    """A tree in a task group is a member like any other."""
+    """A tree in a task group behaves like any other member."""
 
     async def run() -> None:
         async with otpy.start(journal.tree(*NAMES)):
@@ -225,7 +225,7 @@ async def test_timeouts_around_the_block(
 
 
 async def test_a_body_that_uses_a_cancelled_scope_of_its_own(journal: Journal) -> None:
-    """A scope inside the body is the body's affair."""
+    """The tree does not react to a scope inside the body."""
     async with otpy.start(journal.tree("a")) as app:
         with anyio.move_on_after(1) as scope:
             await forever()
@@ -234,7 +234,7 @@ async def test_a_body_that_uses_a_cancelled_scope_of_its_own(journal: Journal) -
 
 
 async def test_leaving_inside_a_cancelled_scope(clock: MockClock, journal: Journal) -> None:
-    """The scope was cancelled while the body did not wait: the stop is still in order."""
+    """The scope was cancelled without a wait in the body, and the stop is still in order."""
     with anyio.CancelScope() as scope:
         async with otpy.start(SupervisorSpec("app", [journal.spec(n, 1) for n in NAMES])):
             await turns(2)

@@ -1,4 +1,4 @@
-"""The host of a tree is cancelled before each single step that the event loop takes."""
+"""Cancelling the host of a tree before each single step of the event loop."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ALL = [
 
 
 class Run:
-    """One run: from start to stop, with something done before chosen steps.
+    """One run, from start to stop, with an act before chosen steps.
 
     Attributes:
-        stage: What happened to the tree.
-        host: The task that hosted it; it is done.
+        stage: A record of the tree.
+        host: The task that hosted the tree; it is done.
         told: How many of the cancellations came before it was done.
         steps: How many steps the loop took until then.
     """
@@ -43,11 +43,11 @@ class Run:
         self._first: float | None = None
 
     def cancel(self) -> None:
-        """Cancel the host by its task."""
+        """Cancel the task of the host."""
         self.note(took=self.host.cancel())
 
     def note(self, *, took: bool) -> None:
-        """Count a cancellation that was taken, and when the first one was."""
+        """Count a cancellation that the task accepted, and record the time of the first."""
         if took:
             self.told += 1
             if self._first is None:
@@ -59,7 +59,7 @@ class Run:
         host: Callable[[], Coroutine[Any, Any, None]] | None = None,
         act: Callable[[], object] | None = None,
     ) -> None:
-        """Run `host`, do `act` before these `steps`, and check what must always hold."""
+        """Run `host`, call `act` before these `steps`, and check what must always hold."""
         MockClock().run(self._go(steps, host or self.live, act or self.cancel))
 
     async def live(self) -> None:
@@ -95,14 +95,14 @@ class Run:
 
 @cache
 def steps(*, waits_for_end: bool = False, **limits: Any) -> range:
-    """Return all steps of a run that nobody disturbs."""
+    """Return all steps of an undisturbed run."""
     run = Run(waits_for_end=waits_for_end, **limits)
     run.go()
     return range(1, run.steps + 2)
 
 
 def test_an_undisturbed_run_does_everything() -> None:
-    """Otherwise the other tests would prove nothing: it starts, restarts a group and stops."""
+    """The other tests rely on this: the tree starts, restarts a group and stops."""
     run = Run()
     run.go()
     assert run.stage.lines == ALL
@@ -111,9 +111,9 @@ def test_an_undisturbed_run_does_everything() -> None:
 
 @pytest.mark.parametrize("gap", [None, 1, 7])
 def test_the_host_is_cancelled_before_each_step(gap: int | None) -> None:
-    """Once, or twice in a short time: it ends cancelled, after a stop in order.
+    """Cancelled once, or twice in a short time, the host ends cancelled, after a stop in order.
 
-    Every cancellation that it was told of is still counted, for whoever stands around it.
+    The task still counts every cancellation that it accepted, for the code around it.
     """
     taken = 0
     for k in steps():
@@ -127,7 +127,7 @@ def test_the_host_is_cancelled_before_each_step(gap: int | None) -> None:
 
 
 def test_a_cancelled_scope_ends_the_block_before_each_step() -> None:
-    """Anyio's scope swallows its own cancellation, and nothing else is left of it."""
+    """Anyio's scope swallows its own cancellation, and leaves no other behind."""
     caught = 0
     for k in steps():
         run = Run()
@@ -138,7 +138,7 @@ def test_a_cancelled_scope_ends_the_block_before_each_step() -> None:
                 scopes.append(scope)
                 await run.live()
                 await anyio.lowlevel.checkpoint()  # it came after the last wait inside
-            await asyncio.sleep(0)  # a cancellation that was left over would come here
+            await asyncio.sleep(0)  # a cancellation that is left over would arrive here
 
         def cancel(run: Run = run, scopes: list[anyio.CancelScope] = scopes) -> None:
             for scope in scopes:
@@ -156,7 +156,7 @@ def test_a_cancelled_scope_ends_the_block_before_each_step() -> None:
 
 @pytest.mark.parametrize("cancelled_too", [False, True])
 def test_a_timeout_ends_the_block_before_each_step(*, cancelled_too: bool) -> None:
-    """`asyncio.timeout` raises `TimeoutError`, unless somebody else cancelled the host as well."""
+    """`asyncio.timeout` raises `TimeoutError`, unless other code cancelled the host as well."""
     expired = 0
     for k in steps():
         run, timeout = Run(), asyncio.Timeout(None)
@@ -182,7 +182,7 @@ def test_a_timeout_ends_the_block_before_each_step(*, cancelled_too: bool) -> No
 
 @pytest.mark.parametrize("waits_for_end", [False, True])
 def test_a_host_whose_tree_fails_is_cancelled_before_each_step(*, waits_for_end: bool) -> None:
-    """Wherever the root's failure meets a cancellation by others, that one goes on."""
+    """A cancellation by other code prevails over the failure of the root."""
     for k in steps(waits_for_end=waits_for_end, intensity=0):
         run = Run(waits_for_end=waits_for_end, intensity=0)
         run.go(k)
@@ -194,7 +194,7 @@ def test_a_host_whose_tree_fails_is_cancelled_before_each_step(*, waits_for_end:
 
 @pytest.mark.parametrize("error", [None, ValueError()])
 def test_a_tree_that_fails_in_a_step_of_its_host(error: Exception | None) -> None:
-    """The tree's own cancellation is taken back; one by others that joined it meanwhile is not.
+    """The tree takes back its own cancellation, but not one by other code.
 
     The body ends, with or without an error, before either of them can reach it.
     """

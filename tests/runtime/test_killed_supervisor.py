@@ -1,4 +1,4 @@
-"""A killed supervisor asks before it kills: everything below shares one second (SUP-719)."""
+"""A killed supervisor asks before it kills: the whole branch shares one second (SUP-719)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from otpy.testing import MockClock, Recording
 from tests.runtime.children import forever, stubborn
 
 GRACE = 1  # seconds, KILL_GRACE
-REFUSED = 2  # seconds until a child that refuses to be killed is given up
+REFUSED = 2  # seconds until a child that ignores a kill is abandoned
 Lines = list[tuple[float, str, object]]
 
 
 class Flushing(GenServer[object, object, tuple[Lines, str, float]]):
-    """Writes down when and why it terminates, which takes a while."""
+    """A server that records when and why it terminates, which takes a while."""
 
     def init(self, lines: Lines, name: str, takes: float = 0.0) -> tuple[Lines, str, float]:
-        """Begin."""
+        """Start."""
         return lines, name, takes
 
     async def terminate(self, reason: ExitReason, state: tuple[Lines, str, float]) -> None:
@@ -53,7 +53,7 @@ class Flushing(GenServer[object, object, tuple[Lines, str, float]]):
 
 @pytest.fixture
 def lines() -> Lines:
-    """When servers began to terminate, and why, and when they had done."""
+    """Return a list for the times and reasons of servers that terminate, and when they finish."""
     return []
 
 
@@ -71,7 +71,7 @@ async def left_after(*children: Any, hooks: Any = ()) -> float:
     """Start a tree, leave it, and return how long that took."""
     clock = asyncio.get_running_loop().time
     async with otpy.start(SupervisorSpec("app", children), hooks=hooks):
-        await asyncio.sleep(0)  # who is cancelled before its first step never runs
+        await asyncio.sleep(0)  # a child that is cancelled before its first step never runs
         began = clock()
     return round(clock() - began, 6)
 
@@ -80,7 +80,7 @@ async def left_after(*children: Any, hooks: Any = ()) -> float:
 async def test_an_innocent_server_flushes_though_its_cousin_refuses(
     clock: MockClock, lines: Lines, release: asyncio.Event, hooks: Any
 ) -> None:
-    """What OTP 25 does with the same tree: the reason below a nested supervisor is `shutdown`."""
+    """As in OTP 25 with the same tree, the reason below a nested supervisor is `shutdown`."""
     low = sup("low", server(lines, "server", 0.3))
     mid = sup("mid", low, ChildSpec("no", stubborn, (release,)), shutdown=0.1)
     took = await left_after(mid, hooks=hooks)
@@ -89,7 +89,7 @@ async def test_an_innocent_server_flushes_though_its_cousin_refuses(
 
 
 async def test_children_of_the_killed_itself_hear_killed(clock: MockClock, lines: Lines) -> None:
-    """As the servers of OTP 25 do, which trap the exit of their parent; all at once."""
+    """As servers of OTP 25 that trap the exit of their parent, all get it at once."""
     mid = sup(
         "mid",
         server(lines, "first", 0.2),
@@ -110,7 +110,7 @@ async def test_children_of_the_killed_itself_hear_killed(clock: MockClock, lines
 async def test_it_is_the_same_however_it_is_killed(
     clock: MockClock, lines: Lines, how: str
 ) -> None:
-    """By hand, by its supervisor at once or when its limit is over; restarted only afterwards."""
+    """The user or the supervisor kills it, at once or at its limit; it restarts only afterwards."""
     limit: Any = {"brutal": BRUTAL_KILL, "limit": 0}.get(how, 5)
     mid = SupervisorSpec("mid", [sup("low", server(lines, "a", 0.25))], shutdown=limit)
     async with otpy.start(SupervisorSpec("app", [mid]), hooks=()) as app:
@@ -134,7 +134,7 @@ async def test_it_is_the_same_however_it_is_killed(
 async def test_the_time_is_shared_however_deep_the_tree(
     clock: MockClock, lines: Lines, release: asyncio.Event, depth: int
 ) -> None:
-    """Each level has a limit of its own that nobody keeps, and still there is one second."""
+    """All levels together have one second, although each has a limit that it exceeds."""
     tree: Any = sup("low", ChildSpec("no", stubborn, (release,), shutdown=INFINITY))
     for number in range(depth):
         tree = sup(f"s{number}", server(lines, f"slow{number}", 1e9), tree, shutdown=0.2)
@@ -145,7 +145,7 @@ async def test_the_time_is_shared_however_deep_the_tree(
 
 
 async def test_limits_below_do_not_count(clock: MockClock, lines: Lines) -> None:
-    """Not even INFINITY; a limit that is shorter than the second still holds."""
+    """Even INFINITY has no effect; a limit below one second still holds."""
     low = sup(
         "low",
         server(lines, "for ever", 100, shutdown=INFINITY),
@@ -164,7 +164,7 @@ async def test_limits_below_do_not_count(clock: MockClock, lines: Lines) -> None
 async def test_who_waits_for_a_stubborn_neighbour_is_asked_in_time(
     clock: MockClock, lines: Lines, release: asyncio.Event
 ) -> None:
-    """When half of the second is over, the order is given up, on all levels."""
+    """After half of the second, all levels stop their remaining children at once."""
     deep = sup("deep", server(lines, "c", 0.4), ChildSpec("no", stubborn, (release,)))
     low = sup("low", server(lines, "a", 0.4), deep, ChildSpec("no", stubborn, (release,)))
     mid = sup("mid", low, server(lines, "b", 0.4), shutdown=BRUTAL_KILL)
@@ -178,7 +178,7 @@ async def test_who_waits_for_a_stubborn_neighbour_is_asked_in_time(
 
 
 async def test_nobody_is_waited_for_who_has_ended(clock: MockClock, lines: Lines) -> None:
-    """A tree that obeys is gone as soon as it has obeyed, and in order below."""
+    """A tree that obeys ends as soon as its children have, and in order below."""
     low = sup("low", *(server(lines, name, 0.1) for name in "abc"))
     mid = sup("mid", sup("left", low), DynamicSupervisor.spec("pool"), shutdown=BRUTAL_KILL)
     assert await left_after(mid) == 0.3
@@ -188,7 +188,7 @@ async def test_nobody_is_waited_for_who_has_ended(clock: MockClock, lines: Lines
 
 
 async def test_a_pool_below_asks_all_its_children(clock: MockClock, lines: Lines) -> None:
-    """Killed itself, or under somebody who is: what it holds may flush, nested trees too."""
+    """Its children and nested trees may flush, whether the pool or a supervisor above is killed."""
     pools = [DynamicSupervisor.spec(name, shutdown=BRUTAL_KILL) for name in ("one", "two")]
     async with otpy.start(SupervisorSpec("app", [pools[0], sup("mid", pools[1])])) as app:
         for path in ("app/one", "app/mid/two"):
@@ -212,7 +212,7 @@ async def test_a_pool_below_asks_all_its_children(clock: MockClock, lines: Lines
 
 
 async def test_a_start_below_may_finish(clock: MockClock) -> None:
-    """It is hurried, and its clean-up runs; who asked for it gets the child."""
+    """The start is hurried, its clean-up runs, and the caller gets the child."""
     done: list[str] = []
 
     @asynccontextmanager
@@ -236,7 +236,7 @@ async def test_a_start_below_may_finish(clock: MockClock) -> None:
 
 
 async def test_a_start_below_that_takes_too_long_is_killed(clock: MockClock) -> None:
-    """With the rest, when the second is over."""
+    """It is killed with the other children, when the second is over."""
 
     async def slow(*, task_status: TaskStatus[None]) -> None:
         await forever()
@@ -255,7 +255,7 @@ async def test_a_start_below_that_takes_too_long_is_killed(clock: MockClock) -> 
 async def test_plain_children_are_cancelled_once_and_killed_when_time_is_over(
     clock: MockClock, reports: Recording
 ) -> None:
-    """One that obeys its first cancellation has the whole second for its clean-up."""
+    """A child that obeys its first cancellation has the whole second for its clean-up."""
     ends: list[tuple[str, float]] = []
 
     async def cleans_up(name: str, seconds: float) -> None:
@@ -281,7 +281,7 @@ async def test_plain_children_are_cancelled_once_and_killed_when_time_is_over(
 
 
 async def test_no_grace_waits_for_nobody(clock: MockClock, lines: Lines) -> None:
-    """What the second Ctrl-C does: everything is killed at once, on all levels."""
+    """As at a second Ctrl-C, every level is killed at once."""
     async with otpy.start(
         SupervisorSpec("app", [sup("low", server(lines, "a")), server(lines, "b")]), hooks=()
     ) as app:
@@ -291,7 +291,7 @@ async def test_no_grace_waits_for_nobody(clock: MockClock, lines: Lines) -> None
 
 
 async def test_a_later_kill_makes_the_time_shorter(clock: MockClock, lines: Lines) -> None:
-    """Never longer: a limit above still holds."""
+    """It never extends the time, because the earlier limit still holds."""
     tree = SupervisorSpec("app", [sup("mid", server(lines, "a", 100, shutdown=INFINITY))])
     async with otpy.start(tree, hooks=()) as app:
         app.kill(grace=30)
@@ -305,7 +305,7 @@ async def test_a_later_kill_makes_the_time_shorter(clock: MockClock, lines: Line
 
 @pytest.mark.parametrize("grace", [-1, float("nan"), float("inf"), "1", None, True])
 async def test_a_grace_that_is_none_is_refused(grace: Any) -> None:
-    """At the call; nothing has happened."""
+    """The call raises an error, and nothing has happened."""
     async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
         with pytest.raises(ValueError, match=r"^app: kill: grace is .*, wanted seconds"):
             app.kill(grace=grace)
@@ -313,7 +313,7 @@ async def test_a_grace_that_is_none_is_refused(grace: Any) -> None:
 
 
 async def test_whoever_is_told_of_the_end_is_told_once(clock: MockClock, lines: Lines) -> None:
-    """Monitors see `Killed` of the supervisor when everything below has ended."""
+    """A monitor gets `Killed` of the supervisor when the whole branch has ended."""
     tree = SupervisorSpec("app", [sup("mid", sup("low", server(lines, "a", 0.5)))])
     async with otpy.start(tree, hooks=()) as app:
         process = app.child("mid")

@@ -1,4 +1,4 @@
-"""Tasks that a child created and left behind: those of a life that is over end."""
+"""Tasks that a child created and left behind: they end with their life."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.runtime.leaving import KINDS, Left, Plain, Slow, Turns, crashes, plai
 
 
 async def test_a_task_ends_with_the_life_that_created_it(clock: MockClock, left: Left) -> None:
-    """It does not run beside that of the next life; the next life begins at once all the same."""
+    """The task does not run beside those of the next life, which begins without delay."""
     begun: list[float] = []
 
     async def child() -> None:
@@ -46,7 +46,7 @@ async def test_a_task_ends_with_the_life_that_created_it(clock: MockClock, left:
 
 
 async def test_after_the_block_no_task_of_a_child_runs(clock: MockClock, left: Left) -> None:
-    """With the default log, when the tree has given up, and at once."""
+    """With the default log and a tree that has given up, they end without delay."""
     spec = SupervisorSpec("app", [ChildSpec("c", crashes, (left,))], intensity=2)
     with pytest.raises(SupervisorFailed) as caught:
         async with otpy.start(spec) as app:
@@ -61,7 +61,7 @@ async def test_after_the_block_no_task_of_a_child_runs(clock: MockClock, left: L
 @pytest.mark.parametrize("end", ["stop", "exit", "kill", "call"])
 @pytest.mark.usefixtures("clock")
 async def test_of_every_kind_of_child_and_however_it_ends(left: Left, start: Any, end: str) -> None:
-    """Told to end, asked to, killed, or after it has served a call."""
+    """The child is told to end, asked to, killed, or has served a call."""
     spec = ChildSpec("c", start, (left,), restart=Restart.TEMPORARY)
     async with otpy.start(DynamicSupervisor.spec("app"), hooks=()) as app:
         process = await app.start_child(spec)
@@ -84,7 +84,7 @@ async def test_of_every_kind_of_child_and_however_it_ends(left: Left, start: Any
 @pytest.mark.parametrize("server", [Plain, Slow, Turns])
 @pytest.mark.usefixtures("clock")
 async def test_of_a_server_that_crashes(left: Left, server: Any) -> None:
-    """Those that its callbacks made, with or without a task to run in."""
+    """The callbacks of the server made them, in a task or without one."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("s", server, (left,))])) as app:
         ref = server.at("app/s", app)
         with pytest.raises(otpy.errors.CallFailed):
@@ -98,7 +98,7 @@ async def test_of_a_server_that_crashes(left: Left, server: Any) -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_of_a_task_and_of_a_child_deep_down(left: Left) -> None:
-    """A function at work under a `TaskSupervisor`, and a child two levels below the root."""
+    """The child runs under a `TaskSupervisor`, or two levels below the root."""
 
     async def work() -> str:
         left.behind()
@@ -110,7 +110,7 @@ async def test_of_a_task_and_of_a_child_deep_down(left: Left) -> None:
         task = await TaskSupervisor(app.child("tasks")).spawn(work)
         assert await task == "done"
         await turns(2)
-        assert left.states == "rc"  # the child's was first
+        assert left.states == "rc"  # the first is the child's
         group = app.child("in").supervisor
         assert isinstance(group, Supervisor)
         await group.wait_for_restart("c", after=1)
@@ -120,7 +120,7 @@ async def test_of_a_task_and_of_a_child_deep_down(left: Left) -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_of_a_child_that_is_given_up(left: Left) -> None:
-    """Its own task cannot be ended, what it created is."""
+    """The child's own task cannot be ended, but the tasks that it created can."""
     release = asyncio.Event()
 
     async def child() -> None:
@@ -139,7 +139,7 @@ async def test_of_a_child_that_is_given_up(left: Left) -> None:
 
 
 async def test_what_a_task_left_behind_has_created_ends_too(clock: MockClock, left: Left) -> None:
-    """Before it was cancelled, and in its clean-up."""
+    """The task created another before it was cancelled, and one in its clean-up."""
 
     async def breeds() -> None:
         left.behind()
@@ -163,7 +163,7 @@ async def test_what_a_task_left_behind_has_created_ends_too(clock: MockClock, le
 async def test_tasks_made_by_a_timer_or_a_thread_of_a_child_end_too(
     clock: MockClock, left: Left
 ) -> None:
-    """What comes when the child is long gone ends with the block."""
+    """A task that appears long after the child ends with the block."""
     loop = asyncio.get_running_loop()
 
     async def child() -> None:
@@ -184,7 +184,7 @@ async def test_tasks_made_by_a_timer_or_a_thread_of_a_child_end_too(
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
 @pytest.mark.usefixtures("clock")
 async def test_eager_tasks_end_too(left: Left) -> None:
-    """They have begun before they are known."""
+    """An eager task begins before the tree knows it."""
     loop = asyncio.get_running_loop()
     loop.set_task_factory(getattr(asyncio, "eager_task_factory", None))
     try:
@@ -198,7 +198,7 @@ async def test_eager_tasks_end_too(left: Left) -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_a_task_is_known_by_its_own_context(left: Left) -> None:
-    """And by no other that a callback of it runs in."""
+    """The context of one of its callbacks does not count."""
     elsewhere = contextvars.copy_context()
 
     async def child() -> None:
@@ -224,7 +224,7 @@ async def test_a_task_is_known_by_its_own_context(left: Left) -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_what_runs_in_a_context_of_its_own_is_left_alone(left: Left) -> None:
-    """The way out for what a child makes for all: an empty context, also around a start."""
+    """For a task that serves the whole program, a child uses an empty context."""
 
     async def opens() -> None:
         left.behind()
@@ -247,7 +247,7 @@ async def test_what_runs_in_a_context_of_its_own_is_left_alone(left: Left) -> No
 
 @pytest.mark.usefixtures("clock")
 async def test_tasks_of_others_are_left_alone(left: Left) -> None:
-    """Of siblings, of servers that it called, of children that it started, of the host."""
+    """The others are siblings, called servers, started children, and the host."""
     seen: list[str] = []
 
     async def work() -> str:
@@ -282,7 +282,7 @@ async def test_tasks_of_others_are_left_alone(left: Left) -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_a_tree_inside_a_child_ends_its_own(left: Left) -> None:
-    """And nothing of the child around it, which goes on when the inner tree is over."""
+    """The tree ends no task of the child around it, which goes on after the inner tree."""
 
     async def outer() -> None:
         left.behind()
@@ -300,7 +300,7 @@ async def test_a_tree_inside_a_child_ends_its_own(left: Left) -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_a_task_that_the_child_waits_for_is_not_disturbed(left: Left) -> None:
-    """A task group, and a clean-up that takes its time, end as they always did."""
+    """A task group and a slow clean-up end as they would without a tree."""
     ended: list[str] = []
 
     async def slowly(name: str) -> None:

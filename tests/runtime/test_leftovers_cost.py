@@ -1,4 +1,4 @@
-"""What it costs to find the tasks that children leave behind: nothing where there are none."""
+"""The cost of finding left-over tasks: nothing where there are none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.runtime.test_memory import count
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The times at which all tasks of the loop were looked at."""
+    """Return the times of all searches through the tasks of the loop."""
     times: list[float] = []
     search = Leftovers._search
 
@@ -34,7 +34,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.usefixtures("clock")
 async def test_lives_without_tasks_of_their_own_cost_no_search(searches: list[float]) -> None:
-    """Whatever they are, however they end, with timers and tasks that are over."""
+    """This holds for all kinds of children and ends, with timers and finished tasks."""
 
     async def child() -> None:
         if otpy.current().incarnation > 1:
@@ -81,16 +81,16 @@ async def test_lives_without_tasks_of_their_own_cost_no_search(searches: list[fl
 async def test_one_search_serves_all_that_ended_in_a_turn(
     clock: MockClock, left: Left, searches: list[float]
 ) -> None:
-    """A thousand lives with tasks of their own, and nothing is left of them."""
+    """A hundred lives with tasks of their own leave nothing behind."""
     children = [ChildSpec(f"c{number}", crashes, (left,)) for number in range(100)]
     async with otpy.start(SupervisorSpec("app", children, intensity=1000), hooks=()):
         await asyncio.sleep(1.5)
         assert left.states == "c" * 100 + "r" * 100
-        assert searches == [1, 1]  # the second for what their clean-up may have made
+        assert searches == [1, 1]  # the second for tasks that their clean-up may have made
 
 
 async def test_searches_for_nothing_are_rare(clock: MockClock, searches: list[float]) -> None:
-    """A timer that was cancelled keeps a context too; what is looked for then is not there."""
+    """A cancelled timer keeps a context too, and so causes a search that finds nothing."""
     lives = 0
 
     async def child() -> None:
@@ -112,7 +112,7 @@ async def test_searches_for_nothing_are_rare(clock: MockClock, searches: list[fl
 
 @pytest.mark.usefixtures("clock")
 async def test_nothing_is_kept_of_lives_that_left_nothing() -> None:
-    """Neither their processes nor what stands for them."""
+    """The tree keeps neither their processes nor the objects that represent them."""
 
     async def child() -> None:
         async with asyncio.timeout(1):
@@ -132,7 +132,7 @@ async def test_nothing_is_kept_of_lives_that_left_nothing() -> None:
 async def test_without_reference_counts_every_life_is_looked_at(
     clock: MockClock, left: Left, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a Python whose counts tell nothing, the tasks are found all the same."""
+    """On a Python without reference counts, the tasks are still found."""
     monkeypatch.setattr(leftovers, "_ALONE", 0)
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", crashes, (left,))])) as app:
         await app.wait_for_restart("c", after=3)
@@ -143,7 +143,7 @@ async def test_without_reference_counts_every_life_is_looked_at(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_they_end_in_every_order_of_a_simulation(seed: int) -> None:
-    """No task is left, and each seed has its one trace."""
+    """No task is left, and each seed has exactly one trace."""
     left = Left()
 
     async def child() -> None:

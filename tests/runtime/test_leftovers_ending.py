@@ -1,4 +1,4 @@
-"""How a task that a child left behind is ended, and who hears of one that refuses."""
+"""How a left-over task is ended, and where one that refuses is named."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.runtime.leaving import Left, plain
 
 @pytest.mark.usefixtures("clock")
 async def test_the_cancellation_says_whose_life_is_over(left: Left) -> None:
-    """So that one can find out where it comes from."""
+    """The message of the cancellation names the child."""
     told: list[object] = []
 
     async def task() -> None:
@@ -52,7 +52,7 @@ async def test_the_cancellation_says_whose_life_is_over(left: Left) -> None:
 async def test_a_clean_up_is_waited_for_at_the_end_of_the_block(
     clock: MockClock, left: Left, reports: Recording
 ) -> None:
-    """Within the grace after a cancellation; the block is left when it is over."""
+    """The block waits for it within the grace of a cancellation, and no longer than it takes."""
 
     async def cleans_up() -> None:
         try:
@@ -74,7 +74,7 @@ async def test_a_clean_up_is_waited_for_at_the_end_of_the_block(
 async def test_a_task_that_refuses_is_named(
     clock: MockClock, left: Left, reports: Recording, release: asyncio.Event
 ) -> None:
-    """With its stack, in the report, in the list and in the error; the block is left."""
+    """The report, the list and the error name it, with its stack, and the block ends."""
 
     async def child() -> None:
         left.behind(stubborn(release), name="poller")
@@ -104,7 +104,7 @@ async def test_a_task_that_refuses_is_named(
 async def test_a_task_that_swallows_one_cancellation_is_given_up_and_ends(
     clock: MockClock, left: Left, reports: Recording
 ) -> None:
-    """It is cancelled once more when its time is over, and is not listed when it has ended."""
+    """The task is cancelled again when its time is over, and unlisted when it has ended."""
 
     async def swallows() -> None:
         with suppress(asyncio.CancelledError):
@@ -130,7 +130,7 @@ async def test_the_log_names_a_task_that_refuses(
     release: asyncio.Event,
     logs: list[MutableMapping[str, Any]],
 ) -> None:
-    """By the log that a tree has without being told."""
+    """The default log of a tree does this."""
 
     async def child() -> None:
         left.behind(stubborn(release), name="poller")
@@ -151,7 +151,7 @@ async def test_the_log_names_a_task_that_refuses(
 async def test_refusers_are_listed_until_they_end(
     clock: MockClock, left: Left, reports: Recording
 ) -> None:
-    """Once for each life, however many tasks of it are left, and while the tree runs on."""
+    """Each life is listed once, however many of its tasks are left, while the tree runs on."""
     first, second = asyncio.Event(), asyncio.Event()
 
     async def child() -> None:
@@ -179,7 +179,7 @@ async def test_refusers_are_listed_until_they_end(
 
 @pytest.mark.usefixtures("clock")
 async def test_what_a_child_that_was_given_up_left_is_listed_when_it_has_ended(left: Left) -> None:
-    """As long as one of the two runs, the list says so."""
+    """The process stays listed while its own task or the left-over one runs."""
     own, other = asyncio.Event(), asyncio.Event()
 
     async def child() -> None:
@@ -201,7 +201,7 @@ async def test_what_a_child_that_was_given_up_left_is_listed_when_it_has_ended(l
 async def test_a_task_that_breeds_for_ever_does_not_hold_the_block(
     clock: MockClock, left: Left, reports: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each makes another when it is cancelled: the last of them is named."""
+    """Each task makes another when it is cancelled; the last of them is named."""
     monkeypatch.setattr(leftovers, "_COST", 0.02)
     breeding = True
 
@@ -210,7 +210,7 @@ async def test_a_task_that_breeds_for_ever_does_not_hold_the_block(
             await forever()
         finally:
             if breeding:
-                await turns(9)  # no search that was planned before comes between
+                await turns(9)  # no search that was planned earlier comes between
                 left.behind(breeds())
                 await turns(9)
 
@@ -230,7 +230,7 @@ async def test_a_task_that_breeds_for_ever_does_not_hold_the_block(
 
 @pytest.mark.usefixtures("clock")
 async def test_a_future_that_cannot_be_cancelled_is_nobodys_end(left: Left) -> None:
-    """What comes out of its `cancel` disturbs neither the other tasks nor the supervisor."""
+    """An error from its `cancel` affects neither the other tasks nor the supervisor."""
 
     class Odd(asyncio.Future[None]):
         def cancel(self, msg: Any = None) -> bool:
@@ -260,7 +260,7 @@ async def test_a_future_that_cannot_be_cancelled_is_nobodys_end(left: Left) -> N
 async def test_a_host_that_is_cancelled_meanwhile_still_waits(
     clock: MockClock, left: Left, release: asyncio.Event
 ) -> None:
-    """The cancellation goes on when all is over, as it does during the stop."""
+    """The cancellation goes on after the wait, as it does during the stop."""
 
     async def child() -> None:
         left.behind(stubborn(release))
@@ -280,7 +280,7 @@ async def test_a_host_that_is_cancelled_meanwhile_still_waits(
 
 
 async def test_a_start_that_fails_leaves_no_task_behind(clock: MockClock, left: Left) -> None:
-    """Of the child that failed, and of those that had started before it."""
+    """This holds for the failed child, and for those that had started before it."""
 
     async def start(*, task_status: object) -> None:
         del task_status
@@ -298,11 +298,11 @@ async def test_a_start_that_fails_leaves_no_task_behind(clock: MockClock, left: 
 def test_in_a_simulation_tasks_of_one_name_end_in_the_order_they_were_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Or a seed would not give the same run each time: asyncio keeps its tasks in no order."""
+    """Otherwise a seed could give different runs, because asyncio keeps its tasks unordered."""
     told: list[int] = []
 
     class Wait(asyncio.Future[None]):
-        """Tells when it is cancelled."""
+        """A future that records when it is cancelled."""
 
         number = 0
 
@@ -321,7 +321,7 @@ def test_in_a_simulation_tasks_of_one_name_end_in_the_order_they_were_made(
         assert len(tasks) == 20
 
     class Shuffled(set[asyncio.Task[object]]):
-        """Has no order that means anything."""
+        """A set in an arbitrary order."""
 
         def __iter__(self) -> Iterator[asyncio.Task[object]]:
             found = sorted(super().__iter__(), key=hash)

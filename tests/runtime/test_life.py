@@ -1,4 +1,4 @@
-"""What a child's task runs passes for the child's own coroutine."""
+"""The coroutine of a child's task looks like the child's own coroutine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.children import forever
 
 
 async def test_others_see_the_coroutine_of_the_child() -> None:
-    """asyncio, inspect and debuggers look at the child's own code, also before its first step."""
+    """asyncio, inspect and debuggers see the child's own code, even before its first step."""
     early: list[asyncio.Task[Any]] = []
 
     def look(report: Report) -> None:
@@ -28,7 +28,7 @@ async def test_others_see_the_coroutine_of_the_child() -> None:
         early.append(task)
         assert asyncio.iscoroutine(task.get_coro())
         assert "app/c" in repr(task)
-        # Nothing of the child: what will call it, where that is a coroutine.
+        # It shows no frame of the child, only the caller-to-be, if that is a coroutine.
         assert all(frame.f_code is live.__code__ for frame in task.get_stack())
 
     spec = SupervisorSpec("app", [ChildSpec("c", forever)])
@@ -47,7 +47,7 @@ async def test_others_see_the_coroutine_of_the_child() -> None:
 
 
 async def test_a_child_sees_itself_in_its_own_task() -> None:
-    """While it runs, too, its task shows its own coroutine."""
+    """The task shows the child's own coroutine while it runs, too."""
     seen: list[Any] = []
 
     async def child() -> None:
@@ -67,7 +67,7 @@ async def test_a_child_sees_itself_in_its_own_task() -> None:
 
 @pytest.mark.parametrize("debug", [False, True])
 async def test_a_child_runs_the_same_in_debug_mode(debug: bool) -> None:
-    """Its result, its crash and its cancellation are what they are without."""
+    """The result, the crash and the cancellation are the same as without it."""
     loop = asyncio.get_running_loop()
     loop.set_debug(debug)
 
@@ -87,13 +87,13 @@ async def test_a_child_runs_the_same_in_debug_mode(debug: bool) -> None:
 
 
 async def test_a_call_that_fails_is_a_crash_and_no_failed_start() -> None:
-    """The call of a coroutine function is part of its life, as before it was awaited."""
+    """The call of a coroutine function is part of the life of the child."""
 
     async def child(needed: int = 0) -> None:
         del needed
 
     spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
-    child.__defaults__ = None  # what the spec has looked at does not hold any more
+    child.__defaults__ = None  # the signature that the spec has checked no longer holds
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as root:
         reason = await root.child("c").wait()
         assert isinstance(reason, Crashed)
@@ -101,7 +101,7 @@ async def test_a_call_that_fails_is_a_crash_and_no_failed_start() -> None:
 
 
 async def test_a_start_that_raises_stop_iteration_has_crashed() -> None:
-    """It does not pass for a child that has returned."""
+    """`StopIteration` does not count as a return of the child."""
 
     def start(*, task_status: object) -> Any:
         raise StopIteration(task_status)
@@ -113,7 +113,7 @@ async def test_a_start_that_raises_stop_iteration_has_crashed() -> None:
 
 
 async def test_a_child_that_never_began_leaves_no_warning() -> None:
-    """It is cancelled before its first step: its code never ran, nothing was made of it."""
+    """The child is cancelled before its first step, so its code never ran."""
     ran: list[int] = []
 
     async def child() -> None:
@@ -135,7 +135,7 @@ async def test_a_child_that_never_began_leaves_no_warning() -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_who_is_ready_at_once_has_no_start_to_time_out() -> None:
-    """It runs on when its `start_timeout` is over."""
+    """The child runs on after its `start_timeout`."""
     spec = SupervisorSpec("app", [ChildSpec("c", forever, start_timeout=1)])
     async with otpy.start(spec, hooks=()) as root:
         process = root.child("c")

@@ -1,4 +1,4 @@
-"""Where the log goes, what it holds, and that nothing takes it off the tree."""
+"""Where the log goes, what it contains, and that no error removes it from the tree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROOT_STOPPED = SupervisorStopped(path="app", time=0.5, reason=Shutdown())
 
 @contextmanager
 def nothing_configured(*handlers: logging.Handler) -> Generator[None]:
-    """Neither structlog nor `logging`, which pytest configures for each test."""
+    """Leave neither structlog nor `logging` configured, which pytest configures for each test."""
     structlog.reset_defaults()
     with patch.object(logging.root, "handlers", [*handlers]):
         yield
@@ -80,7 +80,7 @@ class TestTarget:
     def test_without_any_configuration_lines_go_to_stderr(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """One line an event, with Python's traceback; starts only if they are asked for."""
+        """Each event is one line, with Python's traceback; starts are logged only on request."""
         with nothing_configured():
             hook = log_reports()
             hook(ChildStarted(path="app/c", time=0))
@@ -95,7 +95,7 @@ class TestTarget:
         assert "child.started" in capsys.readouterr().err
 
     def test_logging_gets_records(self, caplog: pytest.LogCaptureFixture) -> None:
-        """With the traceback, and with what the report holds as attributes."""
+        """A record has the traceback, and the fields of the report as attributes."""
         caplog.set_level("DEBUG")
         structlog.reset_defaults()
         hook = log_reports()
@@ -125,7 +125,7 @@ class TestTarget:
     def test_what_a_record_has_already_gets_another_name(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Names of `logging`, and those that the program gives each record."""
+        """This applies to names of `logging`, and to those that the program gives each record."""
         structlog.reset_defaults()
 
         def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
@@ -148,7 +148,7 @@ class TestTarget:
     def test_a_handler_of_our_own_logger_is_enough(
         self, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A program may want only what otpy says."""
+        """A program may want to handle only the log of otpy."""
         own = logging.getLogger("otpy")
         with nothing_configured(), patch.object(own, "handlers", [caplog.handler]):
             log_reports()(exited())
@@ -166,7 +166,7 @@ class TestTarget:
     def test_it_is_decided_by_the_first_entry_that_is_written(
         self, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Not when the tree starts, and not by what is not written; then it stays."""
+        """Neither the start of the tree nor a suppressed entry decides; the decision then stays."""
         with nothing_configured():
             hook, other = log_reports(), log_reports()
             for each in (hook, other):
@@ -178,7 +178,7 @@ class TestTarget:
             with patch.object(logging.root, "handlers", [caplog.handler]):
                 other(exited())
         assert len(caplog.records) == 1
-        assert capsys.readouterr().err.count(".Boom: paper\n") == 2  # of its traceback
+        assert capsys.readouterr().err.count(".Boom: paper\n") == 2  # in its traceback
 
 
 class TestLength:
@@ -194,7 +194,7 @@ class TestLength:
         assert len(err) < 12_000
 
     def test_of_a_whole_entry(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Of many long errors in a chain the first and the last are shown."""
+        """Of many long errors in a chain, the first and the last are shown."""
         error = ValueError("first")
         for number in range(15):
             outer = ValueError(f"{number} " + "x" * 9_000)
@@ -208,7 +208,7 @@ class TestLength:
         assert " characters …\n" in err
 
     def test_of_a_failure_deep_below(self, logs: Logs) -> None:
-        """The line of a reason is as long as a tree has levels."""
+        """The text of a reason grows with the levels of a tree, but the logged one is short."""
         reason: otpy.ExitReason = otpy.Killed()
         for _ in range(1_000):
             reason = failed_to_start("s", reason)
@@ -217,7 +217,7 @@ class TestLength:
         assert len(logs[0]["reason"]) < 2_050
 
     def test_in_other_logs(self, caplog: pytest.LogCaptureFixture, logs: Logs) -> None:
-        """Whoever prints the exception finds a short one."""
+        """A logger gets an exception with a short text."""
         log_reports()(self.huge())
         structlog.reset_defaults()
         log_reports()(self.huge())
@@ -231,7 +231,7 @@ class TestLimit:
     async def test_of_a_burst_some_are_written_and_the_others_summed_up(
         self, clock: MockClock, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """After a second, although nothing more happens; by default hooks."""
+        """By default hooks, the sum is logged after a second, even if nothing more happens."""
         go = asyncio.Event()
 
         async def worker() -> None:
@@ -258,7 +258,7 @@ class TestLimit:
     async def test_the_end_of_the_tree_does_not_wait_for_the_sum(
         self, clock: MockClock, logs: Logs
     ) -> None:
-        """It comes last, with the time that it took."""
+        """The sum comes last, with the elapsed time."""
         spec = SupervisorSpec("app", [ChildSpec("c", crash)], intensity=8)
         with pytest.raises(otpy.SupervisorFailed):
             async with otpy.start(spec) as app:
@@ -271,7 +271,7 @@ class TestLimit:
         assert sum("more" in entry for entry in logs) == 3
 
     def test_a_child_that_crashes_often_hides_no_other(self, logs: Logs) -> None:
-        """It gets a fourth of what there is at most."""
+        """One child gets at most a fourth of the limit."""
         hook = log_reports(limit=8)
         for _ in range(100):
             hook(exited("often"))
@@ -284,7 +284,7 @@ class TestLimit:
         assert (rest["event"], rest["paths"]) == ("child.exited: +99 more in 0.5 s", 2)
 
     def test_each_second_counts_for_itself(self, logs: Logs) -> None:
-        """Also where no loop runs that could tell that one is over."""
+        """This holds even without a running loop that could tell the time."""
         hook = log_reports(limit=1)
         for time in (0.0, 0.9, 1.0, 2.5, 3.4, 3.5):
             hook(exited(time=time))
@@ -298,7 +298,7 @@ class TestLimit:
         ]
 
     def test_every_kind_of_entry_counts_for_itself(self, logs: Logs) -> None:
-        """By name and level: ends that nobody minds hide none that somebody does."""
+        """Entries are counted by name and level, so harmless ends do not hide the others."""
         hook = log_reports(limit=1)
         for _ in range(3):
             hook(ChildExited(path="app/c", time=0, reason=otpy.Normal()))
@@ -316,7 +316,7 @@ class TestLimit:
         ]
 
     def test_it_can_be_switched_off(self, logs: Logs) -> None:
-        """Then everything is written."""
+        """Without a limit, every entry is written."""
         hook = log_reports(limit=None)
         for _ in range(100):
             hook(exited())
@@ -325,7 +325,7 @@ class TestLimit:
 
     @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "10"])
     def test_a_limit_that_is_none_is_refused(self, limit: Any) -> None:
-        """Where it is given."""
+        """The error comes where the limit is given."""
         with pytest.raises(InvalidSpec, match=r"limit is .*, wanted a whole number of at least 1"):
             log_reports(limit=limit)
 
@@ -335,7 +335,7 @@ class TestFailure:
     async def test_a_log_that_fails_stays_and_says_how_much_it_lost(
         self, clock: MockClock, capsys: pytest.CaptureFixture[str], error: BaseException
     ) -> None:
-        """The first that is lost stands on stderr, their number in the log when it works again."""
+        """The first lost entry goes to stderr, their number to the log when it works again."""
         logger = FailingLogger(error)
         spec = SupervisorSpec("app", [ChildSpec("c", forever)])
         async with otpy.start(spec, hooks=[log_reports(logger)]) as app:
@@ -357,7 +357,7 @@ class TestFailure:
         assert capsys.readouterr().err == ""
 
     def test_the_next_entry_tells_what_was_lost(self) -> None:
-        """Before itself, where it would have stood."""
+        """The notice comes just before that entry."""
         logger = FailingLogger(OSError())
         hook = log_reports(logger)
         hook(exited())
@@ -368,7 +368,7 @@ class TestFailure:
     async def test_a_log_that_fails_for_ever_disturbs_nobody(
         self, clock: MockClock, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Not even its tree's end."""
+        """Even the end of its tree is not affected."""
         spec = ChildSpec("c", crash, restart=Restart.TEMPORARY)
         logger = FailingLogger(RuntimeError("never"))
         async with otpy.start(SupervisorSpec("app", [spec]), hooks=[log_reports(logger)]):
@@ -377,7 +377,7 @@ class TestFailure:
         assert capsys.readouterr().err.count("the log failed") == 1
 
     async def test_a_log_that_ends_the_program_ends_the_tree(self, clock: MockClock) -> None:
-        """`SystemExit` is no failure to write."""
+        """`SystemExit` does not count as a failure to write."""
         logger = FailingLogger(SystemExit(3))
         with pytest.raises(SystemExit):
             async with otpy.start(SupervisorSpec("app"), hooks=[log_reports(logger)]) as app:
@@ -387,7 +387,7 @@ class TestFailure:
             hook(exited())
 
     def test_what_cannot_even_be_looked_at_is_lost_and_counted(self, logs: Logs) -> None:
-        """A report whose fields cannot be had, for one."""
+        """An example is a report whose fields cannot be formatted."""
         hook = log_reports()
         hook(ChildAbandoned(path="app/c", time=0, what="task", stack=cast("tuple[str]", [1])))
         hook(exited())

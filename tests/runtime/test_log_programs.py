@@ -1,4 +1,4 @@
-"""What programs write that log as they do by default, on real descriptors."""
+"""The default log of whole programs, on real descriptors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def environment() -> dict[str, str]:
 
 
 def run(name: str) -> tuple[str, str]:
-    """Run a program and return what it wrote; its status is 0."""
+    """Run a program and return its output; its status is 0."""
     done = subprocess.run(
         command(name), env=environment(), capture_output=True, text=True, check=True, timeout=30
     )
@@ -41,7 +41,7 @@ def lines_of(text: str, event: str) -> list[str]:
 
 
 def test_there_is_a_program_for_every_report() -> None:
-    """None of the classes is forgotten."""
+    """No class of reports is missing."""
     assert {type(report) for report in log_program.reports()} == {*Report.__subclasses__()}
 
 
@@ -50,7 +50,7 @@ def test_there_is_a_program_for_every_report() -> None:
     ["to_stderr", "to_stderr_verbosely", "to_structlog", "to_logging"],
 )
 def test_every_report_is_text_that_can_be_read(name: str) -> None:
-    """One line each, with what is in it below it: tracebacks, and where a child stands."""
+    """Each is one line, with its details below: tracebacks, and the stack of a child."""
     out, err = run(name)
     text = re.sub(r"\x1b\[[0-9;]*m", "", err if "stderr" in name else out)
     assert (out if "stderr" in name else err) == ""
@@ -64,7 +64,7 @@ def test_every_report_is_text_that_can_be_read(name: str) -> None:
 
 
 def test_every_report_is_a_line_of_json() -> None:
-    """Where the program asks for that; what a line has is text and numbers."""
+    """A program may ask for this; the fields of a line are text and numbers."""
     out, err = run("to_json")
     assert err == ""
     entries = {entry["event"]: entry for entry in map(json.loads, out.splitlines())}
@@ -77,7 +77,7 @@ def test_every_report_is_a_line_of_json() -> None:
 
 
 def test_logging_behind_structlog_takes_every_report() -> None:
-    """Although `logging` has names of its own for what an entry holds."""
+    """This works although `logging` reserves some names of fields."""
     out, err = run("to_structlog_on_logging")
     assert err == ""
     entries = [line.rpartition(":")[2] for line in out.splitlines() if ":otpy:" in line]
@@ -85,7 +85,7 @@ def test_logging_behind_structlog_takes_every_report() -> None:
 
 
 def test_an_abandoned_child_is_named_with_its_stack() -> None:
-    """And what goes wrong afterwards is logged as ever."""
+    """Later failures are logged as usual."""
     _, err = run("abandons")
     assert len(lines_of(err, "child.abandoned")) == 1
     assert "refuse_to_end (" in err
@@ -93,7 +93,7 @@ def test_an_abandoned_child_is_named_with_its_stack() -> None:
 
 
 def test_an_error_without_text_is_logged() -> None:
-    """And what goes wrong afterwards is logged as ever."""
+    """Later failures are logged as usual."""
     _, err = run("crashes_mutely")
     assert "crashed: Mute: <Mute: str() raised SystemExit>" in err
     assert "raise Mute\n" in err
@@ -111,9 +111,9 @@ def test_an_error_without_text_is_logged() -> None:
     ],
 )
 def test_a_pipe_that_nobody_reads_stops_nobody(name: str, told: str) -> None:
-    """What is lost is counted where it would stand, as soon as somebody reads."""
+    """Lost entries are counted in their place, as soon as the pipe is read again."""
     reader, writer = os.pipe()
-    if name == "crashes_often":  # it does not write much
+    if name == "crashes_often":  # the program writes little
         fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     with subprocess.Popen(
         command(name),
@@ -141,7 +141,7 @@ def test_a_pipe_that_nobody_reads_stops_nobody(name: str, told: str) -> None:
 
 
 def test_a_full_disk_loses_nothing_that_can_be_kept(tmp_path: Path) -> None:
-    """What did not fit is written when it does, without another report."""
+    """An entry that did not fit is written as soon as there is space, without another report."""
     path = tmp_path / "log"
     with path.open("w") as file:
         done = subprocess.run(
@@ -158,7 +158,7 @@ def test_a_full_disk_loses_nothing_that_can_be_kept(tmp_path: Path) -> None:
 
 
 def test_a_program_without_stderr_runs() -> None:
-    """Started by `2>&-`: Python has no `sys.stderr` then."""
+    """The program was started with `2>&-`, so Python has no `sys.stderr`."""
     line = " ".join([*command("ends"), "2>&-"])
     done = subprocess.run(
         ["sh", "-c", line],
@@ -172,7 +172,7 @@ def test_a_program_without_stderr_runs() -> None:
 
 
 def test_a_program_may_configure_its_log_when_its_tree_runs() -> None:
-    """Until a line is written nothing is decided."""
+    """Nothing is decided until a line is written."""
     out, err = run("configures_later")
     assert out.startswith(
         "ERROR:otpy:child.exited child='app/bad' incarnation=1 restarts=0 reason="

@@ -1,4 +1,4 @@
-"""What is left of lives that are over: nothing."""
+"""What ended lives leave behind: nothing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.runtime.children import forever
 
 
 def count(kind: type) -> int:
-    """Return how many objects of exactly this class the collector knows of."""
+    """Return how many objects of exactly this class the garbage collector knows."""
     gc.collect()
     return sum(type(thing) is kind for thing in gc.get_objects())
 
 
 async def test_a_life_does_not_keep_the_one_before_alive() -> None:
-    """Not even if the child has its process, and why it was restarted, in variables."""
+    """This holds even if a variable of the child holds its process or the reason of its restart."""
     lives = 0
     rest = asyncio.Event()
 
@@ -43,7 +43,7 @@ async def test_a_life_does_not_keep_the_one_before_alive() -> None:
 
 
 async def test_restarts_leave_no_cycles_for_the_collector() -> None:
-    """What a life was made of goes when the life goes."""
+    """The objects of a life go when the life goes."""
     lives = 0
     rest = asyncio.Event()
 
@@ -90,7 +90,7 @@ async def test_a_namesake_is_not_blamed_for_an_earlier_child() -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_a_nested_supervisor_that_starts_is_stopped_by_its_own_deadline() -> None:
-    """A child below it that is never ready, and may take for ever, does not hold the stop up."""
+    """A child below it that is never ready, with an endless limit, does not delay the stop."""
 
     async def never(*, task_status: object) -> None:
         del task_status
@@ -134,7 +134,7 @@ async def test_an_eager_task_factory_does_not_run_children_in_their_supervisor()
 
 
 async def test_children_that_come_and_go_leave_nothing_for_the_collector() -> None:
-    """However they end: by themselves, by a crash, or because they are told to."""
+    """They end by themselves, by a crash, or because the supervisor stops them."""
 
     async def end(crash: bool) -> None:
         await asyncio.sleep(0)
@@ -161,7 +161,7 @@ async def test_children_that_come_and_go_leave_nothing_for_the_collector() -> No
 
 
 async def test_an_ordered_stop_needs_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each child has its deadline, and the next takes over the timer of the one before."""
+    """Each child has its deadline, and reuses the timer of the one before."""
     loop = asyncio.get_running_loop()
     timers = 0
     call_at = loop.call_at
@@ -181,7 +181,7 @@ async def test_an_ordered_stop_needs_one_timer(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(("first", "second"), [(10.0, 2.0), (2.0, 10.0)])
 @pytest.mark.usefixtures("clock")
 async def test_a_deadline_is_that_of_the_child_being_stopped(first: float, second: float) -> None:
-    """Whether the timer that is taken over goes off later or earlier."""
+    """The timer that is reused may be earlier or later than needed."""
     clock = asyncio.get_running_loop().time
 
     async def stubborn() -> None:
@@ -207,7 +207,7 @@ async def test_a_deadline_is_that_of_the_child_being_stopped(first: float, secon
 
 @pytest.mark.usefixtures("clock")
 async def test_who_has_raised_a_childs_error_too_lives_on() -> None:
-    """What a crash keeps alive is let go of, but not the code elsewhere that caught that error."""
+    """The frames of a crash are cleared, but not those of other code that caught the same error."""
     error = ConnectionError("for everybody")
 
     async def crashes() -> None:

@@ -1,4 +1,4 @@
-"""Errors that have no text: whoever is told of them is told all the same."""
+"""Errors without text: the caller, the report and the log still name them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.children import forever
 
 
 class Mute(Exception):
-    """Has no text."""
+    """An error without text."""
 
     def __str__(self) -> str:
         raise TypeError("no text")
@@ -38,7 +38,7 @@ async def starts(*, task_status: TaskStatus[None]) -> None:
 
 
 class Server(GenServer[object, object, None]):
-    """Crashes with a mute error, or with one that would show its request."""
+    """A server that crashes with a mute error, or with one that would show its request."""
 
     def init(self) -> None:
         return None
@@ -71,7 +71,7 @@ async def test_a_tree_shows_why_a_child_crashed(reports: Recording) -> None:
 
 
 async def test_a_tree_that_gave_up_says_why() -> None:
-    """The restarts that led there are lines of its message."""
+    """The message of the error lists the restarts before it."""
     with pytest.raises(SupervisorFailed) as caught:
         async with otpy.start(tree(ChildSpec("c", crashes)), hooks=()) as app:
             await app.wait()
@@ -79,7 +79,7 @@ async def test_a_tree_that_gave_up_says_why() -> None:
 
 
 async def test_a_tree_that_did_not_start_says_why() -> None:
-    """It is the error of the tree, and not that of the text."""
+    """The caller gets the tree's error, not one that the text raised."""
     with pytest.raises(TreeStartFailed) as caught:
         async with otpy.start(tree(ChildSpec("c", starts)), hooks=()):
             pass
@@ -87,7 +87,7 @@ async def test_a_tree_that_did_not_start_says_why() -> None:
 
 
 async def test_a_child_that_did_not_start_says_why() -> None:
-    """The same for one child."""
+    """The same holds for one child."""
     async with otpy.start(tree(), hooks=()) as app:
         with pytest.raises(StartFailed) as caught:
             await app.start_child(ChildSpec("c", starts))
@@ -100,7 +100,7 @@ def server() -> SupervisorSpec:
 
 
 async def test_a_caller_hears_why_its_server_crashed(server: SupervisorSpec) -> None:
-    """It gets `CallFailed`."""
+    """The caller gets `CallFailed`."""
     async with otpy.start(server, hooks=()) as app:
         with pytest.raises(CallFailed) as caught:
             await Server.at("app/s", app).call("crash")
@@ -108,7 +108,7 @@ async def test_a_caller_hears_why_its_server_crashed(server: SupervisorSpec) -> 
 
 
 async def test_a_wrong_result_without_text_is_named(server: SupervisorSpec) -> None:
-    """It is the server's mistake to return it, not to be unable to show it."""
+    """The error blames the server for the result, not for its missing text."""
     async with otpy.start(server, hooks=()) as app:
         with pytest.raises(CallFailed, match=r"BadReturn.*<Mute: repr\(\) raised TypeError>"):
             await Server.at("app/s", app).call(Mute())
@@ -117,7 +117,7 @@ async def test_a_wrong_result_without_text_is_named(server: SupervisorSpec) -> N
 async def test_a_message_without_text_is_dropped_and_reported(
     server: SupervisorSpec, reports: Recording
 ) -> None:
-    """The server goes on; of a huge message the report has a thousand characters."""
+    """The server goes on; the report of a huge message has a thousand characters."""
     async with otpy.start(server, hooks=[reports]) as app:
         ref = Server.at("app/s", app)
         ref.send(Mute())
@@ -131,7 +131,7 @@ async def test_a_message_without_text_is_dropped_and_reported(
 
 
 async def test_a_missing_handler_names_its_request() -> None:
-    """Also a request that has no text."""
+    """This includes a request without text."""
 
     class Bare(GenServer[object, object, None]):
         def init(self) -> None:
@@ -146,13 +146,13 @@ async def test_a_missing_handler_names_its_request() -> None:
 
 
 def test_a_spec_that_can_never_work_says_so() -> None:
-    """Also where the value that it got has no text."""
+    """This holds even where the wrong value has no text."""
     with pytest.raises(InvalidSpec, match=r"is <Mute: repr\(\) raised TypeError>, wanted"):
         ChildSpec("c", forever, restart=Mute())  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 async def test_a_start_that_returns_what_it_must_not_is_named() -> None:
-    """Neither an awaitable nor a context manager, and without text."""
+    """The result is neither an awaitable nor a context manager, and has no text."""
     start: Any = lambda: Mute()  # noqa: E731, PLW0108
     with pytest.raises(TreeStartFailed, match=r"returned <Mute: repr\(\) raised TypeError>"):
         async with otpy.start(tree(ChildSpec("c", start)), hooks=()):

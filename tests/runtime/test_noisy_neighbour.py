@@ -19,7 +19,7 @@ CRASHES = 40
 
 
 class Echo(GenServer[int, int, None]):
-    """Sends back what it gets."""
+    """A server that sends back each request."""
 
     def init(self) -> None:
         return None
@@ -38,7 +38,7 @@ async def crashing() -> None:
 async def test_a_child_that_crashes_all_the_time_delays_no_message_of_its_siblings(
     reports: Recording,
 ) -> None:
-    """Acceptance 27, SUP-503: their answers come within bound, and the limit stops it."""
+    """Acceptance 27, SUP-503: their replies come within bound, and the limit stops the child."""
     limit = Intensity(CRASHES, within=60, then=GIVE_UP)
     siblings = [ChildSpec(f"echo{n}", Echo) for n in range(999)]
     spec = SupervisorSpec("app", [*siblings, ChildSpec("crashing", crashing, intensity=limit)])
@@ -56,5 +56,5 @@ async def test_a_child_that_crashes_all_the_time_delays_no_message_of_its_siblin
     crashes = [r for r in reports if isinstance(r, ChildExited) and r.path == "app/crashing"]
     assert len(crashes) == CRASHES + 1
     assert len(delays) > CRASHES
-    # A tenth of a millisecond here; the bound is for a machine that is busy with something else.
+    # A tenth of a millisecond here; the bound allows for a machine busy with other work.
     assert sorted(delays)[len(delays) * 9 // 10] < 0.05

@@ -1,4 +1,4 @@
-"""A tree's whole life on uvloop, which is another loop than asyncio's in more than its speed."""
+"""The whole life of a tree on uvloop, which differs from asyncio's loop in more than speed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_it_starts_in_order_and_stops_in_reverse(run: Run, journal: Journal) -> None:
-    """Nested supervisors too."""
+    """This includes nested supervisors."""
 
     async def main() -> None:
         inner = SupervisorSpec("inner", [journal.spec("b"), journal.spec("c")])
@@ -72,7 +72,7 @@ def test_it_starts_in_order_and_stops_in_reverse(run: Run, journal: Journal) -> 
 def test_a_crash_is_restarted(
     run: Run, journal: Journal, strategy: Strategy, after: list[str]
 ) -> None:
-    """By each strategy, the others stopped in reverse."""
+    """Each strategy is tried, with the others stopped in reverse."""
 
     async def main() -> None:
         children = [journal.spec(name) for name in "abc"]
@@ -86,7 +86,7 @@ def test_a_crash_is_restarted(
 
 
 def test_it_gives_up_up_to_the_root(run: Run) -> None:
-    """With the path of the child that crashed."""
+    """The error has the path of the child that crashed."""
 
     async def main() -> None:
         spec = SupervisorSpec("inner", [ChildSpec("bad", crash)])
@@ -102,12 +102,12 @@ def test_it_gives_up_up_to_the_root(run: Run) -> None:
 def test_who_refuses_to_end_is_given_up(
     run: Run, reports: Recording, monkeypatch: pytest.MonkeyPatch, shutdown: float
 ) -> None:
-    """SUP-701: uvloop's timers are whole milliseconds, and what is due at once is no timer."""
+    """SUP-701: uvloop's timers are whole milliseconds, and a zero delay is no timer."""
     monkeypatch.setattr(stop, "KILL_GRACE", 0.0104)
     release = asyncio.Event()
 
     async def main() -> None:
-        # The good one is stopped first: its deadline, not reached, is where the timer stands.
+        # The good child stops first: the timer stands at its deadline, which is never reached.
         children = [
             ChildSpec("stubborn", stubborn, (release,), shutdown=shutdown),
             ChildSpec("good", forever, shutdown=0.0047),
@@ -124,7 +124,7 @@ def test_who_refuses_to_end_is_given_up(
 def test_tasks_that_children_leave_behind_end_with_them(
     run: Run, reports: Recording, monkeypatch: pytest.MonkeyPatch, left: Left
 ) -> None:
-    """Those of a life that is over, before the block is left; who refuses is named."""
+    """Those of an ended life end before the block does; one that refuses is named."""
     monkeypatch.setattr(leftovers, "KILL_GRACE", 0.01)
     release = asyncio.Event()
 
@@ -147,7 +147,7 @@ def test_tasks_that_children_leave_behind_end_with_them(
 
 
 def test_servers_answer_and_time_out(run: Run) -> None:
-    """Calls, casts, and a caller that does not wait for ever."""
+    """This covers calls, casts, and a caller with a timeout."""
 
     def never(*_: object) -> otpy.server.NoReply[None]:
         return otpy.server.NoReply(None)
@@ -170,7 +170,7 @@ def test_servers_answer_and_time_out(run: Run) -> None:
 
 
 def test_children_come_and_go_and_are_found(run: Run) -> None:
-    """A pool, a registry and a monitor."""
+    """This covers a pool, a registry and a monitor."""
 
     async def member() -> None:
         Registry.of(otpy.current().root.child("names")).register("me")
@@ -196,7 +196,7 @@ def test_children_come_and_go_and_are_found(run: Run) -> None:
 
 
 def test_threads_processes_and_generators_end_with_their_child(run: Run) -> None:
-    """What uvloop implements by itself, and what asyncio does for it."""
+    """Some of these are implemented by uvloop, others by asyncio."""
     ended: list[str] = []
 
     async def numbers() -> AsyncGenerator[int]:

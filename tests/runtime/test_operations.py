@@ -1,4 +1,4 @@
-"""What can be asked of a running supervisor, and every way in which it refuses."""
+"""Requests to a running supervisor, and every way in which it refuses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def broken(*, task_status: TaskStatus[None]) -> None:
 
 
 async def test_the_life_of_a_child_by_hand(clock: MockClock, journal: Journal) -> None:
-    """Start, terminate, restart, delete: each does what OTP's does."""
+    """Start, terminate, restart, delete: each works as in OTP."""
     async with otpy.start(journal.tree("a")) as app:
         process = app.child("b") if await app.start_child(journal.spec("b")) else None
         assert process is not None
@@ -72,7 +72,7 @@ async def test_the_life_of_a_child_by_hand(clock: MockClock, journal: Journal) -
 
 
 async def test_a_temporary_child_is_forgotten_when_terminated() -> None:
-    """Nothing is kept of it."""
+    """The supervisor keeps nothing of it."""
     async with otpy.start(SupervisorSpec("app")) as app:
         await app.start_child(ChildSpec("c", forever, restart=Restart.TEMPORARY))
         await app.terminate_child("c")
@@ -82,7 +82,7 @@ async def test_a_temporary_child_is_forgotten_when_terminated() -> None:
 
 
 async def test_counts_and_order(clock: MockClock) -> None:
-    """Newest first; supervisors and workers are counted apart, known and active ones (SUP-208)."""
+    """The newest comes first; counts tell supervisors, workers, known and active (SUP-208)."""
     pool = DynamicSupervisor.spec("pool")
     inner = SupervisorSpec("in")
     resting = ChildSpec("resting", crash, backoff=Backoff.sequence(50))
@@ -101,7 +101,7 @@ async def test_counts_and_order(clock: MockClock) -> None:
 
 
 async def test_get_childspec_answers_in_any_state() -> None:
-    """Running or not, the spec is the one it was started by."""
+    """Whether the child runs or not, the spec is the one that started it."""
     spec = ChildSpec("c", forever)
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
         assert await app.get_childspec("c") is spec
@@ -112,7 +112,7 @@ async def test_get_childspec_answers_in_any_state() -> None:
 
 
 async def test_arguments_of_temporary_children_are_kept() -> None:
-    """SUP-217 differs: OTP drops them when they are added by hand, to save memory."""
+    """SUP-217 differs: OTP drops the arguments of a child added by hand, to save memory."""
     spec = ChildSpec("t", asyncio.sleep, (100,), restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app")) as app:
         await app.start_child(spec)
@@ -122,7 +122,7 @@ async def test_arguments_of_temporary_children_are_kept() -> None:
 
 
 async def test_refusals_name_the_child_and_the_way_out(clock: MockClock) -> None:
-    """Each refusal is a class of its own, also the nearest builtin, and names the path."""
+    """Each refusal is a class of its own and the nearest builtin, and names the path."""
     resting = ChildSpec("resting", crash, backoff=Backoff.sequence(50))
     async with otpy.start(SupervisorSpec("app", [ChildSpec("up", forever), resting])) as app:
         await app.start_child(ChildSpec("down", forever))
@@ -169,7 +169,7 @@ async def test_what_cannot_stand_here_is_refused_before_anything_happens() -> No
 async def test_a_start_by_hand_that_fails_disturbs_nobody(
     clock: MockClock, journal: Journal, reports: Recording
 ) -> None:
-    """Nothing is counted and nothing kept; a `restart_child` that fails leaves it down."""
+    """It counts nothing and keeps nothing; after a failed `restart_child` the child stays down."""
     starts = 0
 
     async def flaky(*, task_status: TaskStatus[None]) -> None:
@@ -196,7 +196,7 @@ async def test_a_start_by_hand_that_fails_disturbs_nobody(
 
 
 async def test_operations_wait_their_turn(clock: MockClock) -> None:
-    """AIO-15: one at a time, in the order of the calls; a slow start holds up the next."""
+    """AIO-15: one at a time, in the order of the calls; a slow start delays the next."""
     async with otpy.start(SupervisorSpec("app")) as app:
         first = asyncio.create_task(app.start_child(ChildSpec("a", slow, (5,))))
         await clock.advance(0)
@@ -217,7 +217,7 @@ async def test_operations_wait_their_turn(clock: MockClock) -> None:
 
 
 async def test_cancelling_a_caller_does_not_take_the_request_back(clock: MockClock) -> None:
-    """The child is started, or ended, all the same."""
+    """The child is still started, or ended."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("old", forever)])) as app:
         starting = asyncio.create_task(app.start_child(ChildSpec("new", slow, (5,))))
         await clock.advance(0)
@@ -236,7 +236,7 @@ async def test_cancelling_a_caller_does_not_take_the_request_back(clock: MockClo
 
 
 async def test_a_child_that_starts_cannot_call_who_waits_for_it() -> None:
-    """SUP-318, AIO-17: it would wait for itself; also from below and from its helper tasks."""
+    """SUP-318, AIO-17: it would wait for itself, even from below or from a helper task."""
     errors: list[ChildError] = []
 
     async def child(*, task_status: TaskStatus[None]) -> None:
@@ -258,7 +258,7 @@ async def test_a_child_that_starts_cannot_call_who_waits_for_it() -> None:
 
 
 async def test_a_running_child_may_call_its_supervisor(clock: MockClock) -> None:
-    """Once it is ready; also a child of a pool, even while it starts."""
+    """This holds once it is ready; a child of a pool may even do so while it starts."""
     started: list[Process | None] = []
 
     async def child(*, task_status: TaskStatus[None]) -> None:
@@ -283,7 +283,7 @@ async def test_a_running_child_may_call_its_supervisor(clock: MockClock) -> None
 
 
 async def test_a_child_may_end_itself_and_its_tree_by_request(clock: MockClock) -> None:
-    """SUP-721 differs: the caller is ended in its turn, and there is no deadlock."""
+    """SUP-721 differs: the caller is ended in its turn, without a deadlock."""
 
     async def suicidal() -> None:
         app = otpy.current().parent
@@ -305,7 +305,7 @@ async def test_a_child_may_end_itself_and_its_tree_by_request(clock: MockClock) 
 
 
 async def test_whoever_ends_refuses_everything(clock: MockClock, journal: Journal) -> None:
-    """While it ends and afterwards: `NotRunning` with its path, for those that wait too."""
+    """While it ends and afterwards, waiting and later requests get `NotRunning` with its path."""
     async with otpy.start(SupervisorSpec("app", [journal.spec("a", 3)])) as app:
         await clock.advance(0)
         first = asyncio.create_task(app.start_child(ChildSpec("x", slow, (1,))))
@@ -335,7 +335,7 @@ async def test_whoever_ends_refuses_everything(clock: MockClock, journal: Journa
 
 
 async def test_whereis_finds_by_path(journal: Journal) -> None:
-    """From any supervisor down; a path that leads nowhere is `NotFound`."""
+    """The search starts at any supervisor; a path that leads nowhere is `NotFound`."""
     inner = SupervisorSpec("in", [journal.spec("x")])
     async with otpy.start(SupervisorSpec("app", [inner, journal.spec("w")])) as app:
         below = app.child("in").supervisor
@@ -351,7 +351,7 @@ async def test_whereis_finds_by_path(journal: Journal) -> None:
 
 
 async def test_a_snapshot_answers_during_a_restart(clock: MockClock, journal: Journal) -> None:
-    """It waits for nobody, and its states are those of that moment."""
+    """The snapshot does not wait, and shows the states of that moment."""
     children = (
         ChildSpec("a", slow, (5,)),
         journal.spec("b", 3),

@@ -32,7 +32,7 @@ async def broken(*, task_status: TaskStatus[None]) -> None:
 
 
 async def test_a_pool_names_its_children(journal: Journal) -> None:
-    """Equal ids get a number; each is found, ended and forgotten by its own name."""
+    """Equal ids get a number; each child is found, ended and forgotten by its own name."""
     async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
         processes = [await pool.start_child(journal.spec("w")) for _ in range(3)]
         assert [p.id for p in processes if p] == ["w", "w#2", "w#3"]
@@ -50,7 +50,7 @@ async def test_a_pool_names_its_children(journal: Journal) -> None:
 
 
 async def test_a_pool_ends_only_its_own_processes() -> None:
-    """A process of another supervisor is nobody's here, even under the same id."""
+    """A process of another supervisor is unknown here, even under the same id."""
     async with otpy.start(DynamicSupervisor.spec("one")) as one:
         async with otpy.start(DynamicSupervisor.spec("two")) as two:
             mine = await one.start_child(ChildSpec("w", forever))
@@ -63,7 +63,7 @@ async def test_a_pool_ends_only_its_own_processes() -> None:
 
 
 async def test_a_pool_is_full_at_max_children(clock: MockClock) -> None:
-    """Children that wait for a restart count; a place is free when one is gone."""
+    """A child that waits for a restart counts; a place is free when a child is gone."""
     async with otpy.start(DynamicSupervisor.spec("pool", max_children=2)) as pool:
         await pool.start_child(ChildSpec("a", crash, backoff=Backoff.sequence(50)))
         await pool.start_child(ChildSpec("b", forever))
@@ -78,7 +78,7 @@ async def test_a_pool_is_full_at_max_children(clock: MockClock) -> None:
 
 
 async def test_a_slow_start_delays_no_sibling_in_a_pool(clock: MockClock) -> None:
-    """Starts run side by side, and a start that fails leaves nothing."""
+    """Starts run side by side, and a failed start leaves nothing."""
     async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
         slow_one = asyncio.create_task(pool.start_child(ChildSpec("slow", slow, (10,))))
         await clock.advance(0)
@@ -101,7 +101,7 @@ async def test_a_slow_start_delays_no_sibling_in_a_pool(clock: MockClock) -> Non
 
 
 async def test_a_pool_that_ends_answers_everybody(clock: MockClock, journal: Journal) -> None:
-    """Starts and terminations in progress are finished, later calls refused."""
+    """Starts and stops in progress are finished, later calls refused."""
     async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
         await pool.start_child(journal.spec("w", 3))
         await clock.advance(0)

@@ -1,4 +1,4 @@
-"""A child that keeps the event loop is interrupted, and nobody else is."""
+"""A child that blocks the event loop is interrupted, and no other code is."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ LIMIT = 0.03
 
 
 def spin() -> None:
-    """Never come back."""
+    """Block the loop for ever."""
     n = 0
     while True:
         n += 1
 
 
 async def end_of(start: Callable[..., Any], **options: Any) -> otpy.ExitReason:
-    """Return why a child that runs `start` once ends."""
+    """Return the exit reason of a child that runs `start` once."""
     spec = ChildSpec("c", start, max_step=LIMIT, restart=Restart.TEMPORARY, **options)
     async with otpy.start(DynamicSupervisor.spec("app"), hooks=()) as app:
         process = await app.start_child(spec)
@@ -60,7 +60,7 @@ def overran(reason: otpy.ExitReason) -> StepOverran:
 
 
 async def test_a_loop_ends_by_its_limit_and_its_siblings_go_on(reports: Recording) -> None:
-    """AIO-01: it is restarted, until its intensity is used up; a sibling works all the time."""
+    """AIO-01: it restarts until its intensity is used up, while a sibling works all the time."""
     beats: list[float] = []
 
     async def looping() -> None:
@@ -82,12 +82,12 @@ async def test_a_loop_ends_by_its_limit_and_its_siblings_go_on(reports: Recordin
         "app/looping"
     ] * 4
     assert len(beats) >= 3
-    # Two steps may follow each other; the rest is for a machine that is busy with something else.
+    # Two steps may follow each other; the rest allows for a machine busy with other work.
     assert max(b - a for a, b in itertools.pairwise(beats)) < 2 * LIMIT + 2
 
 
 async def test_the_error_says_who_and_how_long() -> None:
-    """Path, seconds and limit."""
+    """The error has the path, the seconds and the limit."""
 
     async def looping() -> None:
         spin()
@@ -153,12 +153,12 @@ async def retrying() -> None:
 async def test_it_is_interrupted_wherever_it_keeps_the_loop(
     child: Callable[..., Awaitable[None]],
 ) -> None:
-    """Also in a clean-up, in sleeps and locks that would never end, and where errors are caught."""
+    """This includes clean-ups, sleeps and locks without end, and code that catches errors."""
     overran(await end_of(child))
 
 
 async def test_a_context_manager_is_interrupted_while_it_is_entered() -> None:
-    """Its start fails."""
+    """The start of the child fails."""
 
     @asynccontextmanager
     async def service() -> AsyncGenerator[None]:
@@ -171,7 +171,7 @@ async def test_a_context_manager_is_interrupted_while_it_is_entered() -> None:
 
 
 async def test_a_factory_is_interrupted_too() -> None:
-    """What `start` itself does is a step of the child."""
+    """The code of `start` itself is a step of the child."""
 
     def factory() -> Awaitable[None]:
         spin()
@@ -183,7 +183,7 @@ async def test_a_factory_is_interrupted_too() -> None:
 
 
 async def test_who_catches_it_is_hit_again_and_may_end_well() -> None:
-    """After each hit it has as long again, for its clean-up."""
+    """After each interruption the child has the same time again, for its clean-up."""
     hits = 0
 
     async def tough() -> None:
@@ -199,7 +199,7 @@ async def test_who_catches_it_is_hit_again_and_may_end_well() -> None:
 
 
 async def test_steps_within_the_limit_are_left_alone() -> None:
-    """However many there are, and however long it waits between them."""
+    """This holds however many there are, and however long the child waits between them."""
 
     async def decent() -> None:
         for _ in range(20):
@@ -215,7 +215,7 @@ async def test_steps_within_the_limit_are_left_alone() -> None:
 
 
 async def test_a_child_without_a_limit_is_never_interrupted() -> None:
-    """Although the thread looks on for another."""
+    """This holds although the thread watches another child."""
     done = False
 
     async def slow() -> None:
@@ -240,7 +240,7 @@ async def test_a_child_without_a_limit_is_never_interrupted() -> None:
 
 
 class Spinning(GenServer[str, str, list[Any]]):
-    """Loops on request, in a plain callback or in an awaitable."""
+    """A server that loops on request, in a plain callback or in an awaitable."""
 
     def init(self, log: list[Any]) -> list[Any]:
         return log
@@ -265,7 +265,7 @@ class Spinning(GenServer[str, str, list[Any]]):
 
 @pytest.mark.parametrize("how", ["now", "later"])
 async def test_a_server_is_interrupted_in_a_callback(how: str) -> None:
-    """GEN-21: it terminates, its caller hears why, and the next life answers."""
+    """GEN-21: it terminates, its caller gets the reason, and the next life replies."""
     log: list[Any] = []
     spec = SupervisorSpec("app", [ChildSpec("s", Spinning, (log,), max_step=LIMIT)])
     async with otpy.start(spec, hooks=()) as app:
@@ -281,7 +281,7 @@ async def test_a_server_is_interrupted_in_a_callback(how: str) -> None:
 
 
 async def test_a_server_is_interrupted_in_its_init() -> None:
-    """Its start fails."""
+    """The start of the server fails."""
 
     class Stuck(GenServer[str, str, None]):
         def init(self) -> None:
@@ -293,7 +293,7 @@ async def test_a_server_is_interrupted_in_its_init() -> None:
 
 
 async def test_nothing_is_left_when_the_tree_has_ended() -> None:
-    """Neither the thread nor the handler; two trees share both."""
+    """Neither the thread nor the handler remains; two trees share both."""
     before = signal.getsignal(signal.SIGURG)
     one, two = (SupervisorSpec(n, [ChildSpec("c", forever, max_step=1)]) for n in ("a", "b"))
     async with otpy.start(one, hooks=()):
@@ -309,7 +309,7 @@ async def test_nothing_is_left_when_the_tree_has_ended() -> None:
 
 
 async def test_a_tree_without_such_children_has_no_thread() -> None:
-    """It costs nothing where nobody asks for it."""
+    """The limit costs nothing where no child has one."""
     before = threading.active_count()
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", forever)]), hooks=()):
         await turns(2)
@@ -317,7 +317,7 @@ async def test_a_tree_without_such_children_has_no_thread() -> None:
 
 
 async def test_the_thread_sleeps_while_nothing_is_stepped() -> None:
-    """It looks once more after the last step, and then waits to be woken."""
+    """It looks once more after the last step, and then waits until it is woken."""
     async with otpy.start(
         SupervisorSpec("app", [ChildSpec("c", forever, max_step=0.01)]), hooks=()
     ) as app:
@@ -329,7 +329,7 @@ async def test_the_thread_sleeps_while_nothing_is_stepped() -> None:
 
 
 async def test_a_signal_that_somebody_else_sends_does_no_harm() -> None:
-    """The handler asks what is true, and not who sent it."""
+    """The handler checks the facts and ignores the sender."""
 
     async def child() -> None:
         for _ in range(50):
@@ -344,7 +344,7 @@ async def test_a_signal_that_somebody_else_sends_does_no_harm() -> None:
 
 
 async def test_where_signals_cannot_be_had_it_does_not_start() -> None:
-    """A loop in another thread, or a SIGURG that is taken: refused by name, before it runs."""
+    """A loop in another thread or a SIGURG in use is refused by name, before the child runs."""
     spec = SupervisorSpec("app", [ChildSpec("c", forever, max_step=1)])
     causes: list[BaseException | None] = []
 
@@ -369,9 +369,9 @@ async def test_where_signals_cannot_be_had_it_does_not_start() -> None:
 
 @pytest.mark.slow
 async def test_it_is_never_raised_outside_of_the_child() -> None:
-    """Of many steps that end just before or after their limit, each is hit inside or not at all."""
+    """Each of many steps that end near their limit is interrupted inside, or not at all."""
     tally = await overruns(1.0, seed=1)
     assert tally.overruns > 0
-    assert tally.longest_step < 2  # a signal is not dealt with inside of another
+    assert tally.longest_step < 2  # a signal is not handled inside of another
     assert tally.answers > 0
     assert (tally.other_ends, tally.outside, tally.noises) == ([], [], [])

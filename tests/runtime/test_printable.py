@@ -1,4 +1,4 @@
-"""What is printed of an error is never endless, and nothing in it fails."""
+"""The printed text of an error is never endless, and printing never fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from otpy._runtime.printable import CHAIN_LIMIT, FRAME_LIMIT, MESSAGE_LIMIT, pri
 
 
 class Mute(Exception):
-    """Has no text; not even a failing one that is an `Exception`."""
+    """An error whose text raises something that is not even an `Exception`."""
 
     def __str__(self) -> str:
         raise SystemExit(3)
@@ -53,12 +53,12 @@ def ring() -> BaseException:
     ids=["plain", "with a cause", "group", "ring"],
 )
 def test_an_error_that_prints_well_stays_itself(error: BaseException) -> None:
-    """Whoever looks at its class finds it."""
+    """The class of such an error stays visible."""
     assert printable(error) is error
 
 
 def test_an_error_without_text_keeps_its_name_and_its_traceback() -> None:
-    """It prints as it would, but for the text."""
+    """It prints as usual, except for the text."""
     printed = text(fail(Mute()))
     assert "in raises" in printed
     last = printed.splitlines()[-1]
@@ -67,7 +67,7 @@ def test_an_error_without_text_keeps_its_name_and_its_traceback() -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_an_error_is_printed_with_what_led_to_it(whole: bool) -> None:
-    """Causes stay causes, contexts contexts, and what was hidden stays hidden."""
+    """Causes stay causes, contexts stay contexts, and a hidden context stays hidden."""
     cause = fail(ValueError("first") if whole else Mute())
 
     def in_its_context() -> None:
@@ -89,7 +89,7 @@ def test_an_error_is_printed_with_what_led_to_it(whole: bool) -> None:
 
 
 def test_members_of_a_group_are_printed() -> None:
-    """With those of the groups inside, and their own texts."""
+    """The members of inner groups are printed too, each with its own text."""
     inner = BaseExceptionGroup("inner", [fail(Mute()), fail(ValueError("well"))])
     printed = text(fail(BaseExceptionGroup("outer", [inner, KeyboardInterrupt("key")])))
     for line in ("outer (2 sub-exceptions)", "inner (2 sub-exceptions)", "SystemExit>", "well"):
@@ -98,7 +98,7 @@ def test_members_of_a_group_are_printed() -> None:
 
 
 def test_a_message_of_10_mb_is_cut() -> None:
-    """It says how long it was; so is a note."""
+    """The text says how long it was; the same holds for a note."""
     error = fail(ValueError("x" * 10_000_000))
     error.add_note("y" * 10_000_000)
     printed = text(error)
@@ -107,7 +107,7 @@ def test_a_message_of_10_mb_is_cut() -> None:
 
 
 def test_notes_that_are_none_are_printed_as_they_can_be() -> None:
-    """Anybody may set `__notes__` to anything."""
+    """Any code may set `__notes__` to any value."""
     error = fail(ValueError("x"))
     vars(error)["__notes__"] = [Mute(), "fine"]
     assert "<Mute: str() raised SystemExit>\nfine" in text(error)
@@ -116,7 +116,7 @@ def test_notes_that_are_none_are_printed_as_they_can_be() -> None:
 
 
 def test_of_a_long_chain_the_last_errors_are_printed() -> None:
-    """A child may raise from what its last life has raised, and that from the one before."""
+    """A child may raise from the error of its last life, and that one from the one before."""
     error = fail(ValueError("0"))
     for number in range(1, 2_000):
         error = fail(ValueError(str(number)), error)
@@ -135,7 +135,7 @@ def test_of_a_huge_group_some_members_are_printed() -> None:
 
 
 def test_of_a_deep_traceback_both_ends_are_printed() -> None:
-    """A runaway recursion over two functions is a thousand frames, none of them repeated."""
+    """A runaway recursion over two functions has a thousand frames without a repetition."""
 
     def even(depth: int) -> None:
         odd(depth - 1)
@@ -153,7 +153,7 @@ def test_of_a_deep_traceback_both_ends_are_printed() -> None:
 
 
 def test_an_error_that_led_to_itself_ends() -> None:
-    """Also where it needs a stand-in."""
+    """This holds even where a stand-in is needed."""
     error = Mute()
     other = ValueError("other")
     error.__cause__, other.__cause__ = other, error

@@ -1,4 +1,4 @@
-"""`Supervisor.reconfigure`: another spec for a supervisor that runs."""
+"""`Supervisor.reconfigure`: another spec for a running supervisor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def lingering() -> None:
 
 
 async def test_a_running_tree_takes_another_spec(clock: MockClock, journal: Journal) -> None:
-    """SUP-122, AIO-26: known children run on, new ones wait to be started, vanished ones stay."""
+    """SUP-122, AIO-26: known children run on, new ones are not started, vanished ones stay."""
     async with otpy.start(journal.tree("a", "b"), hooks=()) as app:
         await clock.advance(0)
         process = app.child("a")
@@ -49,7 +49,7 @@ async def test_a_running_child_is_stopped_by_its_new_limit(clock: MockClock) -> 
 
 
 async def test_the_next_life_begins_with_the_new_start() -> None:
-    """SUP-122: the running one with the old."""
+    """SUP-122: the present life began with the old one."""
     started: list[str] = []
 
     async def child(name: str) -> None:
@@ -70,7 +70,7 @@ async def test_the_next_life_begins_with_the_new_start() -> None:
 
 @pytest.mark.parametrize("spec", [None, SupervisorSpec("other"), otpy.specs.DynamicSpec("app")])
 async def test_what_cannot_be_its_spec_is_refused(spec: Any) -> None:
-    """SUP-122: first, and nothing is changed."""
+    """SUP-122: the check comes first, and nothing is changed."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("a", forever)]), hooks=()) as app:
         with pytest.raises(InvalidSpec, match="wanted a SupervisorSpec 'app'"):
             await app.reconfigure(spec)
@@ -78,7 +78,7 @@ async def test_what_cannot_be_its_spec_is_refused(spec: Any) -> None:
 
 
 async def test_it_is_a_request_like_any_other() -> None:
-    """SUP-318: refused from a child that is starting, and when the supervisor has ended."""
+    """SUP-318: a starting child may not ask for it, and an ended supervisor refuses it."""
     refused: list[str] = []
 
     async def child(*, task_status: Any) -> None:

@@ -1,4 +1,4 @@
-"""The line at the end of a block that names who keeps the program from its end."""
+"""The line at the end of a block that names the children that keep the program alive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE = "otpy: app/a refuses to end: asyncio.run() will wait for it, otpy.run() wo
 
 
 def refusing(release: asyncio.Event, *names: str) -> SupervisorSpec:
-    """Return a tree of children that end when they are released, and not before."""
+    """Return a tree of children that end only when they are released."""
     return SupervisorSpec(
         "app", [ChildSpec(name, stubborn, (release,), shutdown=0.1) for name in names]
     )
@@ -29,7 +29,7 @@ def refusing(release: asyncio.Event, *names: str) -> SupervisorSpec:
 async def test_who_refuses_to_end_is_named(
     clock: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever waits for the program to end knows why it does not; no hook is needed for that."""
+    """The user learns why the program does not end, even without a hook."""
     release = asyncio.Event()
     async with otpy.start(refusing(release, "a"), hooks=()):
         await turns(2)
@@ -39,7 +39,7 @@ async def test_who_refuses_to_end_is_named(
 
 
 async def test_it_is_one_line_for_all(clock: object, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first five by name."""
+    """The line names the first five."""
     release = asyncio.Event()
     async with otpy.start(refusing(release, *"abcdefgh"), hooks=()):
         await turns(2)
@@ -52,7 +52,7 @@ async def test_it_is_one_line_for_all(clock: object, capsys: pytest.CaptureFixtu
 async def test_who_has_ended_meanwhile_is_not_named(
     clock: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It was abandoned, but keeps the program from nothing any more."""
+    """The child was abandoned, but no longer keeps the program alive."""
     release = asyncio.Event()
     async with otpy.start(refusing(release, "a"), hooks=()) as root:
         await turns(2)
@@ -66,7 +66,7 @@ async def test_who_has_ended_meanwhile_is_not_named(
 async def test_a_block_that_fails_names_it_too(
     clock: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On its way in, when a later child does not start, and on its way out."""
+    """This holds when a later child does not start, and when the tree gives up."""
     release = asyncio.Event()
     tree = refusing(release, "a")
     bad = ChildSpec("bad", unready)
@@ -155,7 +155,7 @@ async def main():
     [("asyncio.run(main())", True), ("otpy.run(TREE)", False), ("otpy.run(program)", False)],
 )
 def test_a_program_that_will_not_end_says_so(call: str, said: bool) -> None:
-    """With the default log; under `otpy.run` it does end, and has nothing to say about that."""
+    """The default log says so; under `otpy.run` the program ends, and needs no such line."""
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM + call],
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The local variables of a crash live until every hook has returned, its traceback for longer."""
+"""The local variables of a crash live until every hook has returned, its traceback longer."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from tests.runtime.children import Boom, forever
 
 
 class Big:
-    """What a child holds in a local variable."""
+    """A large object in a local variable of a child."""
 
 
 class Holders:
-    """The big things that are alive, and how many each life found when it began.
+    """The living large objects, and how many each life found when it began.
 
     Attributes:
-        alive: Those that are alive.
-        found: How many there were, one number for each life.
+        alive: The living objects.
+        found: Their number at the beginning of each life.
     """
 
     def __init__(self) -> None:
@@ -46,14 +46,14 @@ class Holders:
         self.found: list[int] = []
 
     def made(self) -> Big:
-        """Make one more, and note how many there were."""
+        """Make one more, and record how many there were."""
         self.found.append(len(self.alive))
         big = Big()
         self.alive.add(big)
         return big
 
     async def child(self) -> None:
-        """Crash twice, each time with a big thing in a variable."""
+        """Crash twice, each time with a large object in a variable."""
         big = self.made()
         await asyncio.sleep(0)
         if otpy.current().incarnation < 3:
@@ -62,7 +62,7 @@ class Holders:
 
 
 def ignore(report: Report) -> None:
-    """Be a hook that does nothing."""
+    """Ignore each report."""
     del report
 
 
@@ -82,7 +82,7 @@ def text_of(error: BaseException | None) -> str:
 async def test_the_next_life_begins_without_the_locals_of_the_crash(
     clock: MockClock, hooks: Any
 ) -> None:
-    """What fits into memory once fits again after a crash."""
+    """An object that fits into memory once fits again after a crash."""
     holders = Holders()
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", holders.child)]), hooks=hooks):
         await clock.advance(1)
@@ -94,7 +94,7 @@ async def test_the_next_life_begins_without_the_locals_of_the_crash(
 async def test_no_strategy_keeps_the_locals_of_a_crash(
     clock: MockClock, hooks: Any, strategy: Strategy
 ) -> None:
-    """Also where others are stopped before the next life begins, and where that takes time."""
+    """This holds even where siblings stop first, and where that takes time."""
     holders = Holders()
 
     async def slow() -> None:
@@ -125,7 +125,7 @@ async def test_locals_are_released_while_the_child_waits_for_its_restart(
 async def test_a_crash_that_has_to_wait_is_released_when_it_has_been_told(
     clock: MockClock,
 ) -> None:
-    """A busy supervisor tells of it later, and hooks may look at the variables until then."""
+    """A busy supervisor reports the crash later; until then hooks may look at the variables."""
     seen: list[object] = []
     holders = Holders()
 
@@ -154,7 +154,7 @@ async def test_a_crash_that_has_to_wait_is_released_when_it_has_been_told(
 
 @pytest.mark.usefixtures("clock")
 async def test_a_server_releases_the_locals_of_its_crash() -> None:
-    """Those of its callbacks, and its state."""
+    """This includes the variables of its callbacks, and its state."""
     holders = Holders()
 
     class Server(GenServer[None, None, Big]):
@@ -172,7 +172,7 @@ async def test_a_server_releases_the_locals_of_its_crash() -> None:
 
 
 async def test_every_hook_sees_the_locals_of_a_crash(clock: MockClock) -> None:
-    """An error tracker reads them inside its hook, and does not keep them alive by that."""
+    """An error tracker can read them inside its hook, without keeping them alive."""
     seen: list[object] = []
     holders = Holders()
 
@@ -188,7 +188,7 @@ async def test_every_hook_sees_the_locals_of_a_crash(clock: MockClock) -> None:
 
 
 async def test_a_hook_may_keep_the_exception(clock: MockClock) -> None:
-    """Handed to another thread, it still has its type, text and traceback; no variables."""
+    """In another thread it still has its type, text and traceback, but no variables."""
     kept: list[BaseException] = []
 
     def hook(report: Report) -> None:
@@ -209,10 +209,10 @@ async def fails(word: str) -> None:
 
 @pytest.mark.usefixtures("clock")
 class TestTracebacksStay:
-    """Whoever gets the exception of a child can print where it came from."""
+    """A caller that gets the exception of a child can print its traceback."""
 
     async def test_of_a_start_that_somebody_asked_for(self) -> None:
-        """`StartFailed` has it as its cause."""
+        """The traceback is in the cause of `StartFailed`."""
 
         async def start(*, task_status: object) -> None:
             del task_status
@@ -224,7 +224,7 @@ class TestTracebacksStay:
         assert "raise Boom(word)" in text_of(caught.value.__cause__)
 
     async def test_of_a_task(self) -> None:
-        """`TaskFailed` has it as its cause."""
+        """The traceback is in the cause of `TaskFailed`."""
         async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("t")]), hooks=()) as app:
             task = await TaskSupervisor(app.child("t")).spawn(fails, "task")
             with pytest.raises(TaskFailed) as caught:
@@ -232,7 +232,7 @@ class TestTracebacksStay:
         assert "raise Boom(word)" in text_of(caught.value.__cause__)
 
     async def test_of_a_call(self) -> None:
-        """`CallFailed` has it as its cause."""
+        """The traceback is in the cause of `CallFailed`."""
 
         class Server(GenServer[str, None, None]):
             def init(self) -> None:
@@ -247,7 +247,7 @@ class TestTracebacksStay:
         assert "raise Boom(word)" in text_of(caught.value.__cause__)
 
     async def test_of_a_tree(self) -> None:
-        """`SupervisorFailed` has it as its cause."""
+        """The traceback is in the cause of `SupervisorFailed`."""
         with pytest.raises(SupervisorFailed) as caught:
             async with otpy.start(SupervisorSpec("app", [ChildSpec("c", fails, ("x",))])) as app:
                 await app.wait()

@@ -1,4 +1,4 @@
-"""The report stream: what happened, in order, to whoever listens."""
+"""The stream of reports: hooks get everything that happens, in order."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_one_stream_in_the_order_of_events(clock: MockClock, reports: Reco
 
 
 async def test_reports_are_frozen_values(reports: Recording) -> None:
-    """A hook cannot change what others get."""
+    """A hook cannot change the reports of other hooks."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("a", forever)]), hooks=[reports]):
         pass
     for report in reports:
@@ -101,7 +101,7 @@ async def test_reports_are_frozen_values(reports: Recording) -> None:
 async def test_a_hook_that_raises_is_dropped_and_the_others_are_told(
     clock: MockClock,
 ) -> None:
-    """Each hook that is left gets the same reports in the same order."""
+    """Each remaining hook gets the same reports in the same order."""
     before, after = Recording(), Recording()
     error = Boom("hook")
     calls = 0
@@ -126,7 +126,7 @@ async def test_a_hook_that_raises_is_dropped_and_the_others_are_told(
 
 
 async def test_when_every_hook_raises_the_loop_hears_of_it(clock: MockClock) -> None:
-    """The tree runs on; the loop's exception handler names each hook that was taken off."""
+    """The tree runs on; the loop's exception handler names each removed hook."""
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
 
@@ -144,7 +144,7 @@ async def test_when_every_hook_raises_the_loop_hears_of_it(clock: MockClock) -> 
 
 
 async def test_hooks_come_and_go(clock: MockClock, reports: Recording) -> None:
-    """`subscribe` gives what follows, to any supervisor's subscriber the whole tree's."""
+    """`subscribe` delivers later reports, and on any supervisor those of the whole tree."""
     inner = SupervisorSpec("in", [ChildSpec("x", forever)])
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=()) as app:
         below = app.child("in").supervisor
@@ -159,7 +159,7 @@ async def test_hooks_come_and_go(clock: MockClock, reports: Recording) -> None:
 
 
 async def test_a_hook_may_take_itself_off(reports: Recording) -> None:
-    """Unsubscribing while being called disturbs neither this report nor the others."""
+    """A hook that unsubscribes while being called does not affect the other reports."""
     once = Recording()
     async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
         leave: list[Callable[[], None]] = []
@@ -183,7 +183,7 @@ async def test_a_hook_may_take_itself_off(reports: Recording) -> None:
 
 
 async def test_a_hook_may_leave_and_raise(reports: Recording) -> None:
-    """It is off the stream once, and its error is told all the same."""
+    """The hook is removed once, and its error is still reported."""
     async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
         leave: list[Callable[[], None]] = []
 
@@ -200,7 +200,7 @@ async def test_a_hook_may_leave_and_raise(reports: Recording) -> None:
 
 
 async def test_a_hook_may_act_on_the_tree(clock: MockClock) -> None:
-    """What it asks for is done after what is in progress."""
+    """Its request is served after the operation in progress."""
     reports = Recording()
 
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", crash_once)])) as app:
@@ -226,7 +226,7 @@ async def test_a_hook_may_act_on_the_tree(clock: MockClock) -> None:
 
 
 async def test_an_error_report_says_who_where_and_why(clock: MockClock, reports: Recording) -> None:
-    """REP-01 to REP-05 in other words: supervisor, context, reason, and the child by its path."""
+    """REP-01 to REP-05 in other words: supervisor, context, reason, and the child's path."""
     spec = ChildSpec("c", crash, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [SupervisorSpec("in", [spec])]), hooks=[reports]):
         await clock.advance(0)
@@ -238,7 +238,7 @@ async def test_an_error_report_says_who_where_and_why(clock: MockClock, reports:
 
 
 async def test_children_of_a_pool_are_reported_as_started(reports: Recording) -> None:
-    """REP-07, REP-08 differ: by whomever and whenever a child is started, it is told."""
+    """REP-07, REP-08 differ: every start is reported, by the caller or by a restart."""
     spec = ChildSpec("c", crash_once)
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=[reports]) as pool:
         await pool.start_child(spec)
@@ -247,7 +247,7 @@ async def test_children_of_a_pool_are_reported_as_started(reports: Recording) ->
 
 
 class Fragile(GenServer[str, None, int]):
-    """A server that crashes of any cast."""
+    """A server that crashes with any cast."""
 
     def init(self) -> int:
         return 0
@@ -276,7 +276,7 @@ async def test_a_server_that_crashes_is_reported_once(reports: Recording) -> Non
 
 
 async def test_contexts_are_those_of_otp(clock: MockClock, reports: Recording) -> None:
-    """What OTP would have written an error report for has a context, the rest has none."""
+    """A report has a context exactly where OTP would write an error report."""
 
     async def broken(*, task_status: TaskStatus[None]) -> None:
         raise Boom
@@ -308,7 +308,7 @@ def fields(entry: MutableMapping[str, Any]) -> tuple[object, ...]:
 
 
 async def test_structlog_gets_each_report_as_one_event(clock: MockClock, logs: Logs) -> None:
-    """REP-11 differs: its name is the label; errors have their traceback, restarts are warnings."""
+    """REP-11 differs: its name is the label; errors have a traceback, restarts are warnings."""
     spec = ChildSpec("c", crash_once, backoff=Backoff.sequence(5))
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[log_reports()]):
         await asyncio.sleep(10)
@@ -332,7 +332,7 @@ async def test_structlog_gets_each_report_as_one_event(clock: MockClock, logs: L
 async def test_structlog_gets_what_went_wrong(
     clock: MockClock, logs: Logs, release: asyncio.Event
 ) -> None:
-    """Giving up, abandoning and failing hooks are errors, with what there is to know."""
+    """Giving up, abandoning and failing hooks are errors, with all known details."""
 
     def bad(report: Report) -> None:
         raise Boom("hook")

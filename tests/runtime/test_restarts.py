@@ -1,4 +1,4 @@
-"""Restarts, end to end: who, when, how often, and what the new incarnation knows."""
+"""Restarts, end to end: which child, when, how often, and what the new incarnation knows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def crash_once(seconds: float = 1) -> None:
 async def test_the_strategy_says_who_is_restarted(
     clock: MockClock, journal: Journal, reports: Recording, strategy: Strategy, lines: list[str]
 ) -> None:
-    """Stopped in reverse, started in order, counted once."""
+    """Those children stop in reverse and start in order, and the restart counts once."""
     spec = SupervisorSpec("app", [journal.spec(n) for n in "abc"], strategy=strategy, intensity=1)
     async with otpy.start(spec, hooks=[reports]) as app:
         await clock.advance(0)
@@ -73,7 +73,7 @@ async def test_the_strategy_says_who_is_restarted(
 
 
 async def test_a_child_knows_that_and_why_it_was_restarted(clock: MockClock) -> None:
-    """`otpy.current()` has incarnation, restarts, and the last exit reason."""
+    """`otpy.current()` has the incarnation, the restarts, and the last exit reason."""
     seen: list[tuple[int, int, object]] = []
     errors = [Boom("first"), Boom("second")]
 
@@ -92,7 +92,7 @@ async def test_a_child_knows_that_and_why_it_was_restarted(clock: MockClock) -> 
 
 
 async def test_helpers_of_a_child_belong_to_it(clock: MockClock) -> None:
-    """Tasks and threads that a child starts see its process."""
+    """In tasks and threads of a child, the current process is that child."""
     seen: list[Process] = []
 
     async def note() -> None:
@@ -122,7 +122,7 @@ async def test_helpers_of_a_child_belong_to_it(clock: MockClock) -> None:
 async def test_the_restart_type_says_whether(
     clock: MockClock, restart: Restart, reason: otpy.ExitReason, again: bool
 ) -> None:
-    """Permanent always, transient after an abnormal end, temporary never."""
+    """Permanent: always; transient: after an abnormal end; temporary: never."""
     starts = 0
 
     async def child() -> None:
@@ -164,7 +164,7 @@ async def test_reports_count_restarts_truthfully(clock: MockClock, reports: Reco
 
 
 async def test_a_delayed_restart_shows_when_it_is_due(clock: MockClock, reports: Recording) -> None:
-    """The snapshot says how long it still waits; siblings and the supervisor go on."""
+    """The snapshot shows the remaining time; siblings and the supervisor go on."""
     spec = ChildSpec("c", crash_once, backoff=Backoff.sequence(5, 15))
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         await asyncio.sleep(3)
@@ -188,7 +188,7 @@ async def test_a_delayed_restart_shows_when_it_is_due(clock: MockClock, reports:
 
 
 async def test_retry_now_cuts_the_delay_short(clock: MockClock) -> None:
-    """It starts at once, and says whether there was a delay."""
+    """The child starts at once, and the result says whether there was a delay."""
     spec = ChildSpec("c", crash_once, backoff=Backoff.sequence(50))
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
         assert await app.retry_now("c") is False
@@ -207,7 +207,7 @@ async def test_retry_now_cuts_the_delay_short(clock: MockClock) -> None:
 async def test_terminate_and_shutdown_cancel_a_delay(
     clock: MockClock, root: SupervisorSpec, reports: Recording
 ) -> None:
-    """Whoever waits for its restart waits no longer, and nothing is left to wake up."""
+    """The restart no longer takes place, and no timer remains."""
     async with otpy.start(root, hooks=[reports]) as app:
         for name in "ab":
             await app.start_child(ChildSpec(name, crash_once, backoff=Backoff.sequence(50)))
@@ -234,7 +234,7 @@ async def test_a_group_waits_for_its_longest_delay(clock: MockClock, journal: Jo
 async def test_an_own_limit_that_gives_up_spares_the_siblings(
     clock: MockClock, reports: Recording
 ) -> None:
-    """Only that child is removed, and it is reported."""
+    """Only that child is removed, and the removal is reported."""
 
     async def child() -> None:
         await asyncio.sleep(1)
@@ -258,7 +258,7 @@ async def test_an_own_limit_that_gives_up_spares_the_siblings(
 async def test_a_restart_that_fails_is_tried_again_and_counted(
     clock: MockClock, reports: Recording
 ) -> None:
-    """At once, until it succeeds or the limit is reached."""
+    """The next attempt comes at once, until one succeeds or the limit is reached."""
     starts = 0
 
     async def child(*, task_status: TaskStatus[None]) -> None:
@@ -281,7 +281,7 @@ async def test_a_restart_that_fails_is_tried_again_and_counted(
 
 
 async def test_a_restart_that_never_starts_uses_up_the_limit(clock: MockClock) -> None:
-    """No busy loop: three tries, then the supervisor gives up."""
+    """There is no busy loop: after three attempts, the supervisor gives up."""
     starts = 0
 
     async def child(*, task_status: TaskStatus[None]) -> None:
@@ -300,7 +300,7 @@ async def test_a_restart_that_never_starts_uses_up_the_limit(clock: MockClock) -
 
 
 async def test_a_dynamic_child_may_decline_its_restart(clock: MockClock) -> None:
-    """A child of a pool that ignores is forgotten, and whoever waits for it is told."""
+    """A child of a pool that declines is forgotten, and a caller that waits for it is told."""
 
     async def child(*, task_status: TaskStatus[None]) -> None:
         if otpy.current().incarnation > 1:
@@ -318,7 +318,7 @@ async def test_a_dynamic_child_may_decline_its_restart(clock: MockClock) -> None
 
 @pytest.mark.parametrize("how", ["delete", "terminate"])
 async def test_waiting_for_a_restart_that_is_called_off(clock: MockClock, how: str) -> None:
-    """A child that is forgotten will not come: the wait ends with `NotFound` at once."""
+    """A forgotten child never returns, so the wait ends with `NotFound` at once."""
     if how == "delete":
         root: SupervisorSpec | otpy.specs.DynamicSpec = SupervisorSpec("app")
     else:
@@ -339,7 +339,7 @@ async def test_waiting_for_a_restart_that_is_called_off(clock: MockClock, how: s
 
 
 async def test_waiting_for_a_restart_has_no_race(clock: MockClock) -> None:
-    """An incarnation that is there already is returned at once; cancelling harms nobody."""
+    """An incarnation that already exists is returned at once; a cancelled wait does no harm."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", crash_once)])) as app:
         assert (await app.wait_for_restart("c", after=0)) is app.child("c")
         waits = [asyncio.create_task(app.wait_for_restart("c", after=1)) for _ in range(3)]
@@ -359,7 +359,7 @@ async def test_waiting_for_a_restart_has_no_race(clock: MockClock) -> None:
 
 
 async def test_a_permanent_supervisor_that_is_stopped_comes_back(reports: Recording) -> None:
-    """`stop()` of a nested supervisor is an end like any other, by its restart type."""
+    """`stop()` of a nested supervisor is an end like any other, and its restart type decides."""
     inner = SupervisorSpec("in", [ChildSpec("c", forever)])
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]) as app:
         first = app.child("in").supervisor
@@ -389,7 +389,7 @@ async def test_significant_children_end_their_supervisor(clock: MockClock) -> No
 
 
 async def test_delays_of_nested_supervisors_are_backoffs_too(clock: MockClock) -> None:
-    """A supervisor's own backoff delays its restart as somebody's child."""
+    """A supervisor's own backoff delays its restart as a child."""
     inner = SupervisorSpec(
         "in", [ChildSpec("c", crash_once)], intensity=0, backoff=Backoff.sequence(7)
     )
@@ -407,7 +407,7 @@ async def test_delays_of_nested_supervisors_are_backoffs_too(clock: MockClock) -
 
 
 async def test_a_crash_loop_leaves_the_loop_to_others(clock: MockClock) -> None:
-    """Thousands of restarts at once do not keep a sibling from its turn."""
+    """Thousands of restarts in a row do not keep a sibling from its turn."""
     spec = SupervisorSpec("app", [ChildSpec("bad", crash)], intensity=1000)
     beats = 0
     with pytest.raises(SupervisorFailed) as caught:
@@ -422,7 +422,7 @@ async def test_a_crash_loop_leaves_the_loop_to_others(clock: MockClock) -> None:
 @pytest.mark.parametrize("limit", [otpy.INFINITY, 10**30])
 @pytest.mark.parametrize("own", [False, True])
 async def test_a_child_may_crash_any_number_of_times(limit: Any, own: bool) -> None:
-    """Of its own or of its supervisor: no limit, and one that is out of reach, are the same."""
+    """An infinite limit and an unreachable one behave the same, for a child or its supervisor."""
     rest = asyncio.Event()
 
     async def child() -> None:

@@ -1,4 +1,4 @@
-"""A root that gives up reaches its host, always, and says everything."""
+"""A root that gives up always raises in its host, with the whole story."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def doomed(*before: ChildSpec, seconds: float = 1) -> SupervisorSpec:
 async def test_the_body_is_cancelled_and_the_failure_raised(
     clock: MockClock, journal: Journal, reports: Recording
 ) -> None:
-    """After the children are stopped; the body learns of it as a cancellation."""
+    """The children have stopped by then; the body learns of it as a cancellation."""
     seen: list[object] = []
     with pytest.raises(SupervisorFailed) as caught:
         async with otpy.start(doomed(journal.spec("a", 2)), hooks=[reports]):
@@ -75,7 +75,7 @@ async def test_the_body_is_cancelled_and_the_failure_raised(
 
 
 async def test_a_nested_failure_blames_the_deepest_child(clock: MockClock) -> None:
-    """Each level's restarts are in the history; the cause is the crash at the bottom."""
+    """The history has the restarts of each level; the cause is the crash at the bottom."""
     inner = SupervisorSpec("in", [ChildSpec("bad", crash)], intensity=1)
     tree = SupervisorSpec("app", [SupervisorSpec("mid", [inner], intensity=0)], intensity=1)
     with pytest.raises(SupervisorFailed) as caught:
@@ -93,7 +93,7 @@ async def test_a_nested_failure_blames_the_deepest_child(clock: MockClock) -> No
 
 
 async def test_a_nested_end_that_was_no_failure_is_not_blamed() -> None:
-    """A supervisor that was stopped too often is itself what could not be kept running."""
+    """A supervisor that was stopped too often is itself the child that failed."""
     tree = SupervisorSpec("app", [SupervisorSpec("in", [ChildSpec("c", forever)])], intensity=0)
     with pytest.raises(SupervisorFailed) as caught:
         async with otpy.start(tree) as app:
@@ -105,7 +105,7 @@ async def test_a_nested_end_that_was_no_failure_is_not_blamed() -> None:
 
 
 async def test_a_restart_that_cannot_start_is_blamed_below(clock: MockClock) -> None:
-    """A nested supervisor that fails to start again is followed down to its child."""
+    """The blame for a failed restart of a nested supervisor goes down to its child."""
 
     async def once(*, task_status: anyio.abc.TaskStatus[None]) -> None:
         parent = otpy.current().parent.process
@@ -126,7 +126,7 @@ async def test_a_restart_that_cannot_start_is_blamed_below(clock: MockClock) -> 
 
 
 async def test_an_error_of_the_body_meets_a_failure_of_the_root(clock: MockClock) -> None:
-    """The failure of the root is raised; the body's error is its context."""
+    """The failure of the root is raised, and the body's error is its context."""
     with pytest.raises(SupervisorFailed) as caught:
         async with otpy.start(doomed()):
             try:
@@ -137,7 +137,7 @@ async def test_an_error_of_the_body_meets_a_failure_of_the_root(clock: MockClock
 
 
 async def test_a_body_that_swallows_the_cancellation_gets_the_failure(clock: MockClock) -> None:
-    """Root failure is never silent, whatever the body does."""
+    """A failure of the root is never silent, whatever the body does."""
     task = asyncio.current_task()
     assert task is not None
     with pytest.raises(SupervisorFailed):
@@ -152,7 +152,7 @@ async def test_a_body_that_swallows_the_cancellation_gets_the_failure(clock: Moc
 async def test_an_error_of_the_body_while_the_root_gives_up(
     clock: MockClock, journal: Journal
 ) -> None:
-    """The body ends before the tree has stopped: the failure is still raised."""
+    """The body ends before the tree has stopped, and the failure is still raised."""
     with pytest.raises(SupervisorFailed) as caught:
         async with otpy.start(doomed(journal.spec("a", 4))):
             await asyncio.sleep(5)
@@ -162,7 +162,7 @@ async def test_an_error_of_the_body_while_the_root_gives_up(
 
 
 async def test_a_host_cancelled_with_its_root_failing_is_cancelled(clock: MockClock) -> None:
-    """A cancellation by somebody else goes on, even if the root failed in the same turn."""
+    """A cancellation by other code goes on, even if the root failed in the same turn."""
 
     async def host() -> None:
         async with otpy.start(doomed()):
@@ -185,7 +185,7 @@ async def test_a_host_cancelled_with_its_root_failing_is_cancelled(clock: MockCl
 
 
 async def test_a_failure_while_entering_is_raised_from_there() -> None:
-    """Restarts used up before the block was entered: the body does not run."""
+    """Restarts are used up before the block is entered, so the body does not run."""
 
     async def late(*, task_status: anyio.abc.TaskStatus[None]) -> None:
         await asyncio.sleep(1)
@@ -200,7 +200,7 @@ async def test_a_failure_while_entering_is_raised_from_there() -> None:
 
 
 async def test_a_failure_reaches_a_host_inside_a_task_group(clock: MockClock) -> None:
-    """A group in the body is cancelled with it; a group around the tree gets the failure."""
+    """A group in the body is cancelled too; a group around the tree gets the failure."""
     ended: list[str] = []
 
     async def helper() -> None:
@@ -233,7 +233,7 @@ async def test_a_failure_inside_asyncio_groups_and_timeouts(clock: MockClock) ->
 
 
 async def test_an_own_limit_that_escalates_is_named(clock: MockClock) -> None:
-    """A child's own window ends the tree by its own words."""
+    """The message names the child's own window."""
     own = Intensity(1, 10, ESCALATE)
     spec = SupervisorSpec("app", [ChildSpec("bad", crash_after, (1,), intensity=own)])
     with pytest.raises(SupervisorFailed, match="more than 1 restart in 10 s"):
@@ -242,7 +242,7 @@ async def test_an_own_limit_that_escalates_is_named(clock: MockClock) -> None:
 
 
 async def test_a_pool_that_gives_up_is_a_failure_too(clock: MockClock) -> None:
-    """A dynamic root reaches its host in the same way."""
+    """A dynamic root raises in its host in the same way."""
     with pytest.raises(SupervisorFailed) as caught:
         async with otpy.start(DynamicSupervisor.spec("pool", intensity=1)) as pool:
             await pool.start_child(ChildSpec("bad", crash_after, (1,)))
@@ -253,7 +253,7 @@ async def test_a_pool_that_gives_up_is_a_failure_too(clock: MockClock) -> None:
 
 
 async def test_a_killed_root_is_no_failure(clock: MockClock, journal: Journal) -> None:
-    """`kill()` is what somebody wanted: the body goes on, nothing is raised."""
+    """`kill()` is a wanted end: the body goes on, and nothing is raised."""
     async with otpy.start(journal.tree("a", "b")) as app:
         await clock.advance(0)
         app.kill()
@@ -265,7 +265,7 @@ async def test_a_killed_root_is_no_failure(clock: MockClock, journal: Journal) -
 async def test_a_failing_root_that_is_killed_is_still_a_failure(
     clock: MockClock, journal: Journal
 ) -> None:
-    """A kill cuts the stop short; why the root gave up is not forgotten."""
+    """A kill cuts the stop short, but the failure of the root is still raised."""
     with pytest.raises(SupervisorFailed):
         async with otpy.start(doomed(journal.spec("a", 100))) as app:
             await asyncio.sleep(4)
@@ -275,7 +275,7 @@ async def test_a_failing_root_that_is_killed_is_still_a_failure(
 
 
 async def test_the_reasons_are_those_of_the_child_that_failed() -> None:
-    """A sibling's restarts are in the history, but are no reason why this child ended."""
+    """A sibling's restarts are in the history, but not among the reasons of this child."""
 
     async def once() -> None:
         if otpy.current().incarnation == 1:

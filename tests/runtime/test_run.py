@@ -1,4 +1,4 @@
-"""`otpy.run`: a tree as a whole program, run as one."""
+"""`otpy.run`: a tree as a whole program, in a process of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(program.__file__).parents[2]
 
 
 class Program:
-    """A tree that runs as a process of its own."""
+    """A tree that runs in a process of its own."""
 
     def __init__(
         self, name: str, loop: str, ignored: Sequence[str], redirection: str | None
@@ -38,12 +38,12 @@ class Program:
         )
 
     def line(self) -> str:
-        """Return the next line of its output."""
+        """Return the next line of stdout."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip()
 
     def error_line(self) -> str:
-        """Return the next line of its last words."""
+        """Return the next line of stderr."""
         assert self.process.stderr is not None
         return self.process.stderr.readline().rstrip()
 
@@ -51,13 +51,13 @@ class Program:
         self.process.send_signal(number)
 
     def end(self) -> tuple[int, list[str], str]:
-        """Wait for its end and return status, the rest of its output, and its last words."""
+        """Wait for the end; return the status, the rest of stdout, and the rest of stderr."""
         out, err = self.process.communicate(timeout=10)
         return self.process.returncode, out.splitlines(), err
 
 
 class Launch(Protocol):
-    """Starts a program, with some signals ignored, and what a shell redirects."""
+    """A function that starts a program, with ignored signals and redirections."""
 
     def __call__(
         self, name: str, *, ignored: Sequence[str] = (), redirection: str | None = None
@@ -80,12 +80,12 @@ def launch(request: pytest.FixtureRequest) -> Iterator[Launch]:
 
 
 def test_a_tree_that_ends_by_itself_just_returns(launch: Launch) -> None:
-    """Status 0, why it ended on stderr, and the program goes on after `run`."""
+    """The status is 0, stderr has the reason, and the program goes on after `run`."""
     assert launch("work").end() == (0, ["+work", "returned"], "otpy: app ended: shutdown\n")
 
 
 def test_a_root_that_gives_up_is_status_1(launch: Launch) -> None:
-    """AIO-24: with the path, the history and the traceback of the child's own crash."""
+    """AIO-24: stderr has the path, the history and the traceback of the child's crash."""
     status, out, err = launch("crash").end()
     assert (status, out) == (1, ["+a", "-a"])
     assert "ValueError: out of paper" in err
@@ -102,7 +102,7 @@ def test_a_root_that_gives_up_is_status_1(launch: Launch) -> None:
 def test_the_first_signal_stops_in_reverse_order(
     launch: Launch, number: signal.Signals, status: int
 ) -> None:
-    """Ordered stop, and the status that shells expect."""
+    """The stop is ordered, and the status is the one that shells expect."""
     running = launch("services")
     assert [running.line(), running.line()] == ["+a", "+b"]
     running.send(number)
@@ -113,7 +113,7 @@ def test_the_first_signal_stops_in_reverse_order(
 
 
 def test_the_second_signal_kills(launch: Launch) -> None:
-    """A clean-up that takes a minute is cut short; the status is the first signal's."""
+    """A clean-up of a minute is cut short; the status is the first signal's."""
     running = launch("slow")
     assert running.line() == "+slow"
     running.send(signal.SIGTERM)
@@ -126,7 +126,7 @@ def test_the_second_signal_kills(launch: Launch) -> None:
 
 
 def test_the_third_signal_leaves_at_once(launch: Launch) -> None:
-    """AIO-01: even if a child never lets the loop run: its stack is printed."""
+    """AIO-01: this works even if a child blocks the loop, and prints its stack."""
     running = launch("spin")
     assert running.line() == "+spin"
     for _ in range(200):
@@ -153,7 +153,7 @@ def test_the_third_signal_leaves_at_once(launch: Launch) -> None:
 def test_a_child_that_refuses_to_end_does_not_keep_the_process(
     launch: Launch, name: str, line: str, names: str
 ) -> None:
-    """Its task, one that it created, a thread: named with its stack, and the process ends."""
+    """Its task, a task that it created, a thread: each is named with its stack."""
     running = launch(name)
     assert running.line() == line
     running.send(signal.SIGTERM)
@@ -186,7 +186,7 @@ def test_a_generator_that_refuses_to_close_does_not_keep_the_process(
 def test_a_program_whose_last_words_nobody_reads_can_be_stopped(
     launch: Launch,
 ) -> None:
-    """A closed stderr is no reason not to stop, nor for another exit status."""
+    """A closed stderr prevents no stop, and does not change the exit status."""
     running = launch("services")
     assert [running.line(), running.line()] == ["+a", "+b"]
     assert running.process.stderr is not None
@@ -197,7 +197,7 @@ def test_a_program_whose_last_words_nobody_reads_can_be_stopped(
 
 
 def test_a_terminal_that_hangs_up_twice_is_no_haste(launch: Launch) -> None:
-    """Its shell passes SIGHUP on, and then the kernel sends it: the clean-up goes on."""
+    """The shell passes SIGHUP on, and then the kernel sends it too: the clean-up goes on."""
     running = launch("slow")
     assert running.line() == "+slow"
     running.send(signal.SIGHUP)
@@ -212,7 +212,7 @@ def test_a_terminal_that_hangs_up_twice_is_no_haste(launch: Launch) -> None:
 
 @pytest.mark.parametrize("ignored", ["SIGHUP", "SIGINT"])
 def test_a_signal_that_was_ignored_stays_so(launch: Launch, ignored: str) -> None:
-    """A program under nohup, or in the background of a script, is left alone."""
+    """A program under nohup, or in the background of a script, is not stopped."""
     running = launch("services", ignored=[ignored])
     assert [running.line(), running.line()] == ["+a", "+b"]
     running.send(signal.Signals[ignored])
@@ -221,17 +221,17 @@ def test_a_signal_that_was_ignored_stays_so(launch: Launch, ignored: str) -> Non
 
 
 def test_forked_children_end_at_a_sigterm(launch: Launch) -> None:
-    """It is ours in the program only: `os.fork` and `multiprocessing` know nothing of a tree."""
+    """The handler works in the program only, not after `os.fork` or in `multiprocessing`."""
     assert launch("forks").end()[:2] == (0, ["fork 15", "worker -15", "returned"])
 
 
 def test_a_forked_child_interrupts_no_steps(launch: Launch) -> None:
-    """It has neither the thread that asks for that nor its signal."""
+    """It has neither the thread that watches steps nor the signal's handler."""
     assert launch("fork of max_step").end()[:2] == (0, ["fork 0", "returned"])
 
 
 def test_a_program_without_stderr_can_be_stopped(launch: Launch) -> None:
-    """A daemon has none: nothing is said, and everything is done."""
+    """A daemon has no stderr: nothing is printed, and everything is done."""
     running = launch("services", redirection="2>&-")
     assert [running.line(), running.line()] == ["+a", "+b"]
     running.send(signal.SIGTERM)
@@ -239,12 +239,12 @@ def test_a_program_without_stderr_can_be_stopped(launch: Launch) -> None:
 
 
 def test_a_program_without_stderr_tells_a_failure_by_its_status(launch: Launch) -> None:
-    """What the default log would write goes nowhere, and not into a file of the program's."""
+    """The output of the default log is dropped, and reaches no file of the program."""
     assert launch("crash", redirection="2>&-").end() == (1, ["+a", "-a"], "")
 
 
 def test_a_stderr_that_nobody_reads_keeps_no_program_from_its_end() -> None:
-    """It is full before anything is said: the tree stops in order, and the program ends."""
+    """The pipe is full from the start; the tree stops in order, and the program ends."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):
@@ -272,7 +272,7 @@ def test_a_stderr_that_nobody_reads_keeps_no_program_from_its_end() -> None:
 
 
 def test_a_handler_that_a_child_replaces_is_named_at_once(launch: Launch) -> None:
-    """The signal does not stop the tree any more: who took it away, and which."""
+    """The signal no longer stops the tree; stderr names the child and the signal."""
     running = launch("taken")
     assert running.line() == "+taken"
     assert running.error_line() == (
@@ -289,7 +289,7 @@ def test_a_handler_that_a_child_replaces_is_named_at_once(launch: Launch) -> Non
 def test_a_handler_that_a_child_keeps_for_later_is_named_at_the_next_signal(
     launch: Launch,
 ) -> None:
-    """Until then it may be put back; many servers do so."""
+    """Until then the child may restore it, as many servers do."""
     running = launch("borrowed")
     assert running.line() == "+taken"
     running.send(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`otpy.run` in this very process: how it treats loops, signals and threads."""
+"""`otpy.run` in the test's own process: its use of loops, signals and threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAVE = run_module.leave
 
 @pytest.fixture(autouse=True)
 def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The status with which the process would have been left on the spot; it is not."""
+    """Record each status with which the process would have been left at once."""
     left: list[int] = []
     monkeypatch.setattr(run_module, "leave", left.append)
     return left
@@ -44,7 +44,7 @@ def ending(*children: ChildSpec, start: Any = work) -> SupervisorSpec:
 
 
 def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Take what a closed loop has to say about a task that never ended."""
+    """Ignore a closed loop's message about a task that never ended."""
 
 
 def raise_signal(*numbers: signal.Signals) -> None:
@@ -55,7 +55,7 @@ def raise_signal(*numbers: signal.Signals) -> None:
 def test_it_returns_when_the_tree_has_ended(
     reports: Recording, capsys: pytest.CaptureFixture[str], left: list[int]
 ) -> None:
-    """And leaves signals, loop and threads as they were."""
+    """It leaves signals, loop and threads as they were."""
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     otpy.run(ending(ChildSpec("a", forever)), hooks=[reports])
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
@@ -71,7 +71,7 @@ def test_it_returns_when_the_tree_has_ended(
 def test_garbage_is_collected_rarely_while_it_runs(
     before: int, rarely: bool, inside: int, left: list[int]
 ) -> None:
-    """Unless that is not wanted, or the program has asked for more, or for nothing of the kind."""
+    """An option turns this off, and a rarer or disabled collection of the program stays."""
     seen: list[int] = []
 
     async def look() -> None:
@@ -88,7 +88,7 @@ def test_garbage_is_collected_rarely_while_it_runs(
 
 
 def test_threads_of_the_program_itself_are_not_waited_for(left: list[int]) -> None:
-    """One that ran before the tree did is its owner's affair: `run` just returns."""
+    """`run` returns without waiting for a thread that ran before the tree did."""
     free = threading.Event()
     own = threading.Thread(target=free.wait, args=(5,))
     own.start()
@@ -102,7 +102,7 @@ def test_threads_of_the_program_itself_are_not_waited_for(left: list[int]) -> No
 
 
 def test_a_failing_root_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
-    """`SystemExit` with 1, also when the tree could not be started."""
+    """It raises `SystemExit` with 1, even when the tree could not start."""
     with pytest.raises(SystemExit) as caught:
         otpy.run(SupervisorSpec("app", [ChildSpec("bad", crash)]), hooks=())
     assert caught.value.code == 1
@@ -144,7 +144,7 @@ def test_signals_are_the_status(
 def test_a_signal_before_the_tree_exists_is_not_lost(
     monkeypatch: pytest.MonkeyPatch, journal: Journal
 ) -> None:
-    """It ends the program as soon as it has begun."""
+    """It ends the program as soon as the tree has begun."""
     original = run_module._Program.run
 
     def run(self: Any) -> int:
@@ -170,7 +170,7 @@ def test_a_signal_before_the_tree_exists_is_not_lost(
 def test_signals_while_the_tree_starts(
     numbers: int, capsys: pytest.CaptureFixture[str], journal: Journal
 ) -> None:
-    """The first cancels the start and stops in order, the second kills also then."""
+    """The first cancels the start and stops in order, the second kills."""
 
     async def starts_for_ever(*, task_status: object) -> None:
         loop = asyncio.get_running_loop()
@@ -194,12 +194,12 @@ def test_signals_while_the_tree_starts(
 
 
 def test_a_signal_after_the_end_changes_nothing() -> None:
-    """The tree has ended already: there is nothing to stop."""
+    """The tree has already ended, so there is nothing to stop."""
 
     async def child() -> None:
         root = otpy.current().parent
         assert isinstance(root, otpy.Supervisor)
-        await asyncio.sleep(0.01)  # until the block has been entered
+        await asyncio.sleep(0.01)  # until the block is entered
         shell_of(root).on_end = lambda: signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(SystemExit) as caught:
@@ -208,7 +208,7 @@ def test_a_signal_after_the_end_changes_nothing() -> None:
 
 
 def test_a_signal_while_the_root_gives_up_is_the_status(journal: Journal) -> None:
-    """Somebody wanted the end: the status is that of the signal."""
+    """The end was wanted, so the status is that of the signal."""
 
     async def child() -> None:
         loop = asyncio.get_running_loop()
@@ -261,7 +261,7 @@ def test_what_refuses_to_end_is_named_and_left(
     left: list[int],
     kind: str,
 ) -> None:
-    """Helper tasks and threads that do not end: the process is left without them."""
+    """The process ends without waiting for helper tasks and threads that do not end."""
     free = threading.Event()
     monkeypatch.setattr(run_module, "KILL_GRACE", 0.02)
     threads: list[threading.Thread] = []
@@ -300,7 +300,7 @@ def test_what_refuses_to_end_is_named_and_left(
 
 
 def test_a_third_signal_leaves_at_once(capsys: pytest.CaptureFixture[str], left: list[int]) -> None:
-    """From wherever the program is; the stack is printed first."""
+    """This works wherever the program is, and prints its stack first."""
 
     async def child() -> None:
         raise_signal(signal.SIGINT, signal.SIGINT, signal.SIGTERM)
@@ -315,7 +315,7 @@ def test_a_third_signal_leaves_at_once(capsys: pytest.CaptureFixture[str], left:
 
 
 def test_leaving_flushes_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Output that is still in a buffer is not lost."""
+    """Buffered output is not lost."""
     calls: list[object] = []
     monkeypatch.setattr(os, "_exit", calls.append)
     monkeypatch.setattr(sys.stdout, "flush", lambda: calls.append("stdout"))
@@ -325,13 +325,13 @@ def test_leaving_flushes_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bad_spec_is_refused_before_anything_happens() -> None:
-    """No loop, no signal handler: just `InvalidSpec`."""
+    """No loop and no signal handler is made: the caller gets `InvalidSpec`."""
     with pytest.raises(InvalidSpec):
         otpy.run("junk", hooks=())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
 def test_an_idle_program_hears_a_signal_at_once() -> None:
-    """Also one that came while the loop was about to sleep, or to another thread."""
+    """The signal may reach another thread, or come just before the loop sleeps."""
 
     async def wake() -> None:
         timer = threading.Timer(0.02, signal.raise_signal, [signal.SIGTERM])
@@ -362,7 +362,7 @@ def test_a_pool_may_be_a_program(reports: Recording) -> None:
 
 
 async def test_it_refuses_a_loop_that_runs() -> None:
-    """It says what to use instead, and leaves nothing behind."""
+    """The error says what to use instead, and nothing is left behind."""
     with pytest.raises(RuntimeError, match=r"use otpy\.start\(\)"):
         otpy.run(SupervisorSpec("app"))
 

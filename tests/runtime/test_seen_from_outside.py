@@ -1,4 +1,4 @@
-"""Python's own look at the tasks of another process, which is there since 3.14."""
+"""Python's own view of the tasks of another process, which exists since 3.14."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STACKS = {
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def running(request: pytest.FixtureRequest) -> Iterator[int]:
-    """A program with a child of each kind, by its PID."""
+    """Run a program with a child of each kind; yield its PID."""
     started = subprocess.Popen(
         [sys.executable, program.__file__, "kinds", request.param],
         stdout=subprocess.PIPE,
@@ -46,7 +46,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def seen(how: str, pid: int) -> str:
-    """Return what `python -m asyncio` prints of the process `pid`."""
+    """Return the output of `python -m asyncio` about the process `pid`."""
     command = [sys.executable, "-m", "asyncio", how, str(pid)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     if "insufficient permissions" in done.stdout:
@@ -56,7 +56,7 @@ def seen(how: str, pid: int) -> str:
 
 
 def test_pstree_draws_the_children_of_a_running_tree(running: int) -> None:
-    """Each by its path, with the coroutines it is suspended in; a plain server has no task."""
+    """Each has its path and its suspended coroutines; a plain server has no task."""
     stacks: dict[str, list[str]] = {}
     stack: list[str] = []
     for kind, name in re.findall(r"── (\(T\))? ?(\S+)", seen("pstree", running)):
@@ -68,7 +68,7 @@ def test_pstree_draws_the_children_of_a_running_tree(running: int) -> None:
 
 
 def test_ps_lists_the_children_of_a_running_tree(running: int) -> None:
-    """The same in a table, innermost first."""
+    """The table has the same content, innermost first."""
     rows = [line.split() for line in seen("ps", running).splitlines()]
     lines = {row[2]: " ".join(row[3:]).partition(" 0x")[0] for row in rows[2:]}
     wanted = {name: " -> ".join(reversed(stack)) for name, stack in STACKS.items()}

@@ -52,7 +52,7 @@ class Server(GenServer[None, None, None]):
 
 
 class Trapper:
-    """A child that traps exits and keeps what it gets."""
+    """A child that traps exits and keeps the signals."""
 
     def __init__(self) -> None:
         self.got: list[ExitSignal] = []
@@ -96,7 +96,7 @@ class TestMonitors:
             assert live_of(process).watchers is None
 
     async def test_a_monitor_taken_back_delivers_nothing(self, clock: MockClock) -> None:
-        """SIG-07: not later, and not what had been delivered; who waits is told."""
+        """SIG-07: nothing comes later, a delivered notice is dropped, a waiter gets an error."""
         async with otpy.start(tree("a"), hooks=()) as app:
             process = app.child("a")
             monitor, kept = process.monitor(), process.monitor()
@@ -115,7 +115,7 @@ class TestMonitors:
                     await gone
 
     async def test_a_cancelled_wait_leaves_the_monitor_as_it_is(self, clock: MockClock) -> None:
-        """It can be awaited again."""
+        """The monitor can be awaited again."""
         async with otpy.start(tree("a"), hooks=()) as app:
             monitor = app.child("a").monitor()
             assert "waiting" in repr(monitor)
@@ -126,7 +126,7 @@ class TestMonitors:
             assert (await monitor).reason == Shutdown("x")
 
     async def test_a_monitor_that_is_dropped_leaves_nothing(self) -> None:
-        """Neither with its process nor with the child that made it; nobody need take it back."""
+        """It leaves nothing with its process or its maker, even without `demonitor`."""
         made: list[Process] = []
 
         async def curious() -> None:
@@ -154,7 +154,7 @@ class TestMonitors:
                 assert not watchers.watching
 
     async def test_a_monitor_that_is_only_awaited_is_kept(self) -> None:
-        """Nothing else may hold the task that awaits it."""
+        """The task that awaits it may have no other reference."""
         told: list[Down] = []
 
         async def tell(process: Process) -> None:
@@ -172,7 +172,7 @@ class TestMonitors:
 
     @pytest.mark.usefixtures("clock")
     async def test_a_monitor_whose_wait_was_cancelled_may_be_dropped(self) -> None:
-        """It is kept no longer than somebody awaits it."""
+        """It is kept only while a task awaits it."""
         async with otpy.start(tree("a")) as app:
             process = app.child("a")
             for _ in range(3):
@@ -185,7 +185,7 @@ class TestMonitors:
             assert not watchers.monitors
 
     async def test_a_supervisor_can_be_monitored(self) -> None:
-        """It is a process too."""
+        """A supervisor is a process too."""
         inner = SupervisorSpec("in", [mortal("a")], restart=Restart.TEMPORARY)
         async with otpy.start(SupervisorSpec("app", [inner]), hooks=()) as app:
             monitor = app.child("in").monitor()
@@ -195,7 +195,7 @@ class TestMonitors:
     async def test_an_abandoned_process_is_told_of_once(
         self, clock: MockClock, release: asyncio.Event
     ) -> None:
-        """It counts as down when it is given up, and its real end later is no news."""
+        """It counts as down when it is abandoned; its real end later sends nothing."""
         spec = ChildSpec("s", stubborn, (release,), restart=Restart.TEMPORARY, shutdown=1)
         async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as app:
             monitor = app.child("s").monitor()
@@ -208,7 +208,7 @@ class TestMonitors:
             assert await monitor is down
 
     async def test_notices_come_in_the_order_of_the_ends(self, clock: MockClock) -> None:
-        """SIG-05, AIO-14: of several in the order of their ends, of one in that of monitoring."""
+        """SIG-05, AIO-14: first in the order of the ends, then in that of monitoring."""
         order: list[str] = []
 
         async def note(monitor: Monitor, name: str) -> None:
@@ -228,7 +228,7 @@ class TestMonitors:
         assert order == ["c1", "c2", "a1", "a2", "b1", "b2"]
 
     async def test_the_end_is_told_before_the_next_life_begins(self, reports: Recording) -> None:
-        """Who watches a child never sees its next life first."""
+        """A watcher never sees the next life of a child before the end of this one."""
         async with otpy.start(SupervisorSpec("app", [ChildSpec("a", forever)]), hooks=()) as app:
             process = app.child("a")
             monitor = process.monitor()
@@ -245,7 +245,7 @@ class TestLinks:
     async def test_an_end_takes_the_partner_with_it_unless_it_is_normal(
         self, clock: MockClock, reason: ExitReason, who: str
     ) -> None:
-        """SIG-01: both ways and with the same reason; `Normal` alone is ignored."""
+        """SIG-01: it works both ways and with the same reason; only `Normal` is ignored."""
         async with otpy.start(tree("a", "b"), hooks=()) as app:
             partner = app.child("b" if who == "a" else "a")
             app.child("a").link(app.child("b"))
@@ -255,7 +255,7 @@ class TestLinks:
             assert partner.exit_reason == (None if reason == Normal() else reason)
 
     async def test_the_other_side_is_the_running_child(self, clock: MockClock) -> None:
-        """`process.link()` ties the caller, and `process.unlink()` unties it."""
+        """`process.link()` links the caller, and `process.unlink()` unlinks it."""
 
         async def child() -> None:
             parent = otpy.current().parent
@@ -283,7 +283,7 @@ class TestLinks:
     async def test_linking_to_the_dead_delivers_at_once(
         self, clock: MockClock, dead_first: bool
     ) -> None:
-        """SIG-04: with its real reason, whichever side is dead."""
+        """SIG-04: the real reason is delivered, whichever side is dead."""
         async with otpy.start(tree("a", "b"), hooks=()) as app:
             dead, alive = app.child("a"), app.child("b")
             await clock.advance(0)
@@ -294,16 +294,16 @@ class TestLinks:
             else:
                 alive.link(dead)
             assert await alive.wait() == CRASH
-            alive.link(dead)  # both dead: nothing to tell
+            alive.link(dead)  # both dead: nothing to deliver
 
     async def test_a_process_is_never_linked_to_itself(self) -> None:
-        """It is no partner of its own."""
+        """A process is not a partner of its own."""
         async with otpy.start(tree("a"), hooks=()) as app:
             app.child("a").link(app.child("a"))
             assert live_of(app.child("a")).watchers is None
 
     async def test_links_form_chains_and_cycles(self, clock: MockClock) -> None:
-        """One crash ends everyone who is tied to it, over any number of steps, once."""
+        """One crash ends every linked process, over any number of steps, once."""
         names = [f"p{n}" for n in range(50)]
         async with otpy.start(tree(*names), hooks=()) as app:
             processes = [app.child(name) for name in names]
@@ -319,7 +319,7 @@ class TestLinks:
             )
 
     async def test_a_link_taken_back_delivers_nothing(self, clock: MockClock) -> None:
-        """SIG-07: nor does unlinking strangers do harm."""
+        """SIG-07: unlinking a stranger does no harm either."""
         async with otpy.start(tree("a", "b"), hooks=()) as app:
             a, b = app.child("a"), app.child("b")
             b.unlink(a)
@@ -350,7 +350,7 @@ class TestLinks:
     async def test_supervisors_ignore_the_end_of_what_they_are_linked_to(
         self, clock: MockClock
     ) -> None:
-        """SUP-406: but their own end takes the partner with it."""
+        """SUP-406: their own end, however, takes the partner with it."""
         inner = SupervisorSpec("in", [mortal("x")], restart=Restart.TEMPORARY)
         spec = SupervisorSpec("app", [mortal("a"), mortal("b"), inner])
         async with otpy.start(spec, hooks=()) as app:
@@ -364,7 +364,7 @@ class TestLinks:
             assert await b.wait() == Shutdown("over")
 
     async def test_a_supervisor_ignores_it_from_its_first_moment(self, clock: MockClock) -> None:
-        """SUP-121: also while it starts its children."""
+        """SUP-121: this holds even while it starts its children."""
 
         async def slow(*, task_status: TaskStatus[None]) -> None:
             app.child("a").link(app.child("in"))
@@ -384,7 +384,7 @@ class TestLinks:
     async def test_the_partner_of_the_abandoned_is_killed(
         self, clock: MockClock, release: asyncio.Event
     ) -> None:
-        """It did not refuse itself, and so its reason does not say so."""
+        """The partner did not refuse to end, so its reason is `Killed`."""
         spec = ChildSpec("s", stubborn, (release,), restart=Restart.TEMPORARY, shutdown=1)
         async with otpy.start(SupervisorSpec("app", [spec, mortal("a")]), hooks=()) as app:
             partner = app.child("a")
@@ -394,7 +394,7 @@ class TestLinks:
             assert await partner.wait() == Killed()
 
     async def test_a_linked_sibling_is_restarted_by_its_type(self) -> None:
-        """The supervisor sees two ends by themselves, and restarts both."""
+        """The supervisor sees two separate ends, and restarts both."""
         spec = SupervisorSpec("app", [ChildSpec("a", forever), ChildSpec("b", forever)])
         async with otpy.start(spec, hooks=()) as app:
             app.child("a").link(app.child("b"))
@@ -406,7 +406,7 @@ class TestLinks:
     async def test_a_stop_by_the_supervisor_ends_linked_children_in_order(
         self, clock: MockClock, journal: Journal, reports: Recording
     ) -> None:
-        """A link changes who ends when, not that everything ends in good order."""
+        """A link changes the order of the ends, but every end is in good order."""
         async with otpy.start(journal.tree("a", "b", "c"), hooks=[reports]) as app:
             app.child("a").link(app.child("c"))
             await clock.advance(0)
@@ -420,7 +420,7 @@ class TestTrapping:
     async def test_the_end_of_a_partner_is_a_value(
         self, clock: MockClock, reason: ExitReason
     ) -> None:
-        """SIG-01, SIG-03: whatever the reason, `Normal` and `Killed` too; nobody ends."""
+        """SIG-01, SIG-03: for every reason, even `Normal` and `Killed`; the child lives on."""
         trapper = Trapper()
         async with otpy.start(SupervisorSpec("app", [mortal("a"), trapper.spec()])) as app:
             await clock.advance(0)
@@ -433,7 +433,7 @@ class TestTrapping:
             assert app.child("trapper").alive
 
     async def test_linking_to_the_dead_is_a_value_at_once(self, clock: MockClock) -> None:
-        """SIG-04: with the real reason."""
+        """SIG-04: the signal has the real reason."""
         trapper = Trapper()
         async with otpy.start(SupervisorSpec("app", [mortal("a"), trapper.spec()])) as app:
             dead = app.child("a")
@@ -444,7 +444,7 @@ class TestTrapping:
             assert trapper.got == [ExitSignal(dead, Killed())]
 
     async def test_an_exit_request_is_a_value_with_its_sender(self, clock: MockClock) -> None:
-        """SIG-02: from another child, from outside of the tree, and from itself."""
+        """SIG-02: the request comes from another child, or from outside of the tree."""
         trapper = Trapper()
 
         async def sender() -> None:
@@ -467,7 +467,7 @@ class TestTrapping:
     async def test_others_cannot_make_a_process_end_normally(
         self, clock: MockClock, *, thread: bool
     ) -> None:
-        """SIG-02: `Normal` is ignored by who does not trap, and a value for who does."""
+        """SIG-02: without a trap `Normal` is ignored, with one it is a value."""
         trapper = Trapper()
         server = ChildSpec("s", Server)
         supervisor = SupervisorSpec("n", [mortal("c")])
@@ -488,7 +488,7 @@ class TestTrapping:
     async def test_a_process_can_ask_itself_to_end_normally(
         self, clock: MockClock, *, traps: bool
     ) -> None:
-        """SIG-02: it ends, unless it traps exits."""
+        """SIG-02: the process ends, unless it traps exits."""
         trapper = Trapper()
         spec = trapper.spec() if traps else mortal("trapper")
         async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as app:
@@ -500,7 +500,7 @@ class TestTrapping:
             assert trapper.got == ([ExitSignal(process, Normal())] if traps else [])
 
     async def test_requests_of_one_sender_keep_their_order(self, clock: MockClock) -> None:
-        """SIG-05: and none is lost."""
+        """SIG-05: none is lost."""
         trapper = Trapper()
         reasons = [Shutdown(n) for n in range(20)]
         async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=()) as app:
@@ -524,7 +524,7 @@ class TestTrapping:
     async def test_the_supervisor_stops_a_trapping_child_all_the_same(
         self, clock: MockClock, reports: Recording
     ) -> None:
-        """GEN-20: its own stop is no signal."""
+        """GEN-20: the supervisor's own stop is not a signal."""
         trapper = Trapper()
         async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=[reports]) as app:
             await clock.advance(0)
@@ -533,7 +533,7 @@ class TestTrapping:
         assert trapper.got == []
 
     async def test_unlinking_takes_back_what_lies_unread(self, clock: MockClock) -> None:
-        """SIG-07: of that partner and of that link only."""
+        """SIG-07: it drops only signals of that partner and of that link."""
         ready: list[ExitSignals] = []
 
         async def child() -> None:
@@ -563,7 +563,7 @@ class TestTrapping:
             otpy.signals.trap_exit()
 
     async def test_each_life_begins_without(self, clock: MockClock) -> None:
-        """A restarted child traps only if it says so again."""
+        """A restarted child traps only if it asks for it again."""
         lives: list[Process] = []
 
         async def child() -> None:
@@ -581,7 +581,7 @@ class TestTrapping:
 
 
 async def test_nothing_is_made_until_it_is_used() -> None:
-    """A process that nobody watches carries no signals."""
+    """A process without watchers carries no signals."""
     async with otpy.start(tree("a"), hooks=()) as app:
         process = app.child("a")
         process.unlink(app.child("a"))

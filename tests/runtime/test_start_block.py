@@ -1,4 +1,4 @@
-"""`async with otpy.start(...)`: what entering and leaving promise."""
+"""`async with otpy.start(...)`: the promises of entering and leaving."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def failing_start(*, task_status: TaskStatus[None]) -> None:
 async def test_entering_returns_when_every_child_is_ready(
     clock: MockClock, journal: Journal
 ) -> None:
-    """In start order, each after the one before it is ready; left in reverse."""
+    """Each child starts after the previous one is ready, and they stop in reverse."""
     children = [ChildSpec(n, slow_start, (journal, n)) for n in "abc"]
     async with otpy.start(SupervisorSpec("app", children)) as app:
         assert clock.now == 3
@@ -61,7 +61,7 @@ async def test_entering_returns_when_every_child_is_ready(
 
 
 async def test_leaving_waits_for_every_clean_up(clock: MockClock, journal: Journal) -> None:
-    """No task of the tree is left when the block is over."""
+    """No task of the tree is left after the block."""
     before = asyncio.all_tasks()
     children = [journal.spec(n, 2) for n in "abc"]
     async with otpy.start(SupervisorSpec("app", children)):
@@ -95,7 +95,7 @@ async def test_a_tree_is_entered_once() -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_a_failed_start_rolls_back_in_reverse(journal: Journal, reports: Recording) -> None:
-    """What was started is stopped in reverse, and the error names the culprit and its crash."""
+    """Started children stop in reverse, and the error names the failed child and its crash."""
     children = [
         ChildSpec("a", slow_start, (journal, "a")),
         ChildSpec("b", slow_start, (journal, "b")),
@@ -118,7 +118,7 @@ async def test_a_failed_start_rolls_back_in_reverse(journal: Journal, reports: R
 
 
 async def test_a_failed_nested_start_names_the_deepest_child(journal: Journal) -> None:
-    """The path is that of the child which failed, not of the supervisor above it."""
+    """The path is that of the failed child, not of the supervisor above it."""
     inner = SupervisorSpec("in", [ChildSpec("bad", failing_start)])
     tree = SupervisorSpec("app", [journal.spec("a"), SupervisorSpec("mid", [inner])])
     with pytest.raises(TreeStartFailed) as caught:
@@ -131,7 +131,7 @@ async def test_a_failed_nested_start_names_the_deepest_child(journal: Journal) -
 async def test_a_failed_start_says_who_refused_to_stop(
     clock: MockClock, release: asyncio.Event
 ) -> None:
-    """A child that is abandoned in the roll-back is named by the error."""
+    """The error names a child that is abandoned in the roll-back."""
     children = [ChildSpec("a", stubborn, (release,), shutdown=1), ChildSpec("bad", failing_start)]
     with pytest.raises(TreeStartFailed) as caught:
         async with otpy.start(SupervisorSpec("app", children)):
@@ -144,7 +144,7 @@ async def test_a_failed_start_says_who_refused_to_stop(
 async def test_a_tree_that_ends_by_itself_lets_the_body_go_on(
     clock: MockClock, journal: Journal
 ) -> None:
-    """`auto_shutdown` is an end in good order: nothing is raised, `wait()` returns."""
+    """`auto_shutdown` is an end in good order: nothing is raised, and `wait()` returns."""
 
     async def job() -> None:
         await asyncio.sleep(5)
@@ -180,7 +180,7 @@ async def test_the_end_of_all_work_is_before_the_block_is_entered() -> None:
 
 
 async def test_two_trees_in_one_loop_never_meet(clock: MockClock) -> None:
-    """Same ids, same loop: a crash, a report or a stop in one is unknown to the other."""
+    """With the same ids and loop, each is unaffected by crashes, reports and stops of the other."""
     first_reports, second_reports = Recording(), Recording()
     first, second = Journal(), Journal()
     async with otpy.start(first.tree("a", "b"), hooks=[first_reports]) as one:
@@ -197,7 +197,7 @@ async def test_two_trees_in_one_loop_never_meet(clock: MockClock) -> None:
 
 
 async def test_a_tree_may_run_inside_a_child_of_another(clock: MockClock, journal: Journal) -> None:
-    """An embedded tree is its host's affair: it ends with the child that runs it."""
+    """An embedded tree ends with the child that runs it."""
     seen: list[str] = []
 
     async def host() -> None:
@@ -219,7 +219,7 @@ CITY: ContextVar[str] = ContextVar("city", default="nowhere")
 
 
 async def test_context_variables_of_the_host_reach_every_incarnation(clock: MockClock) -> None:
-    """AIO-11: each life begins with the host's values, whatever an earlier one has set."""
+    """AIO-11: each life begins with the host's values, whatever an earlier life has set."""
     seen: list[str] = []
 
     async def child() -> None:
@@ -238,7 +238,7 @@ async def test_context_variables_of_the_host_reach_every_incarnation(clock: Mock
 
 
 async def test_nothing_of_a_tree_is_kept_after_the_block(clock: MockClock) -> None:
-    """Supervisors and processes are free when the block is over and nobody holds them."""
+    """Supervisors and processes are freed after the block, unless the user keeps them."""
 
     async def run() -> list[weakref.ref[object]]:
         inner = SupervisorSpec("in", [ChildSpec("x", forever)])
@@ -256,7 +256,7 @@ async def test_nothing_of_a_tree_is_kept_after_the_block(clock: MockClock) -> No
 
 
 async def test_an_empty_tree_and_an_empty_pool_just_run(clock: MockClock) -> None:
-    """No child is needed, and an idle tree sets no timer."""
+    """A tree needs no child, and an idle tree sets no timer."""
     async with otpy.start(SupervisorSpec("app")) as app:
         async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
             assert app.running
@@ -269,7 +269,7 @@ async def test_an_empty_tree_and_an_empty_pool_just_run(clock: MockClock) -> Non
 async def test_default_hooks_log_and_an_empty_list_is_silent(
     logs: list[MutableMapping[str, Any]],
 ) -> None:
-    """Nothing said about hooks means structlog; `()` means nobody."""
+    """Without `hooks` the tree logs to structlog; with `()` it does not log."""
     async with otpy.start(SupervisorSpec("quiet", [ChildSpec("c", forever)]), hooks=()):
         pass
     assert logs == []

@@ -1,7 +1,7 @@
-"""A start in flight when its supervisor, or the child itself, is told to end: it is finished.
+"""A start in flight is finished, even if its supervisor or the child itself is told to end.
 
-AIO-10, SUP-317: within the child's `shutdown` limit, whatever kind of child it is and whichever
-supervisor it stands under; then the child is stopped in order, so that its clean-up runs, and who
+AIO-10, SUP-317: this takes the child's `shutdown` limit at most, for every kind of child and
+supervisor. The child is then stopped in order, so that its clean-up runs, and the caller that
 asked for the start gets the child.
 """
 
@@ -62,10 +62,10 @@ async def entered() -> AsyncGenerator[None]:
 
 
 class Server(GenServer[object, object, None]):
-    """Takes its time to begin."""
+    """A server that starts slowly."""
 
     async def init(self) -> Init[None]:
-        """Begin."""
+        """Start."""
         LINES.append("begun")
         await asyncio.sleep(TAKES)
         return Init(None)
@@ -90,7 +90,7 @@ HOOKS = [pytest.param(None, id="default log"), pytest.param((), id="no hooks")]
 
 @pytest.fixture(autouse=True)
 def lines() -> list[str]:
-    """What children have written down."""
+    """Return the list in which children record their steps."""
     LINES.clear()
     return LINES
 
@@ -104,7 +104,7 @@ async def begun(sup: Supervisor | DynamicSupervisor, spec: Any) -> asyncio.Task[
 
 
 async def is_finished(clock: MockClock, starting: asyncio.Task[Process | None]) -> None:
-    """Check that the start becomes ready in its own time, and then cleans up."""
+    """Check that the start succeeds in its own time, and that the child then cleans up."""
     process = await starting
     assert clock.now == TAKES
     assert process is not None
@@ -118,7 +118,7 @@ async def is_finished(clock: MockClock, starting: asyncio.Task[Process | None]) 
 async def test_leaving_the_block_lets_a_start_finish(
     clock: MockClock, kind: Any, tree: Tree, hooks: tuple[()] | None
 ) -> None:
-    """The block is left when the child was ready and has cleaned up."""
+    """The block ends when the child was ready and has cleaned up."""
     async with otpy.start(SupervisorSpec("app", [tree]), hooks=hooks) as app:
         sup = app.child("sup").supervisor
         assert sup is not None
@@ -153,7 +153,7 @@ async def test_giving_up_lets_a_start_finish(
 async def test_terminating_a_child_of_a_pool_lets_its_start_finish(
     clock: MockClock, kind: Any, hooks: tuple[()] | None
 ) -> None:
-    """DYN-13: by its id; a static supervisor takes up the request when the start is over."""
+    """DYN-13: by its id; a static supervisor handles the request when the start is over."""
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=hooks) as pool:
         starting = await begun(pool, ChildSpec("x", kind))
         await pool.terminate_child("x")
@@ -166,7 +166,7 @@ async def test_terminating_a_child_of_a_pool_lets_its_start_finish(
 async def test_a_restart_in_flight_is_finished_too(
     clock: MockClock, kind: Any, ending: str
 ) -> None:
-    """The second life is begun, ready, and then stopped."""
+    """The second life begins, becomes ready, and is then stopped."""
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
         process = await pool.start_child(ChildSpec("x", kind))
         assert process is not None
@@ -183,7 +183,7 @@ async def test_a_restart_in_flight_is_finished_too(
 async def test_a_start_that_outlasts_its_limit_is_killed(
     clock: MockClock, kind: Any, tree: Tree
 ) -> None:
-    """Who asked for it hears that it did not start, and nothing had to be cleaned up."""
+    """The caller learns that the child did not start; there was nothing to clean up."""
     async with otpy.start(tree, hooks=()) as sup:
         starting = await begun(sup, ChildSpec("x", kind, shutdown=1))
         await sup.stop()
@@ -194,7 +194,7 @@ async def test_a_start_that_outlasts_its_limit_is_killed(
 
 @pytest.mark.parametrize("pool", [False, True])
 async def test_a_kill_that_the_spec_asks_for_is_no_error(clock: MockClock, *, pool: bool) -> None:
-    """A stop cuts the second start of a `BRUTAL_KILL` child, and logs no error of that."""
+    """A stop cuts the second start of a `BRUTAL_KILL` child short, without an error report."""
     reports: list[Report] = []
     spec = ChildSpec("x", announced, shutdown=otpy.BRUTAL_KILL)
     tree = DynamicSupervisor.spec("sup") if pool else SupervisorSpec("sup")
@@ -210,7 +210,7 @@ async def test_a_kill_that_the_spec_asks_for_is_no_error(clock: MockClock, *, po
 
 @pytest.mark.parametrize("tree", SUPERVISORS)
 async def test_the_start_of_a_supervisor_is_ended_in_order(clock: MockClock, tree: Tree) -> None:
-    """What it is just starting is finished and stopped; then it did not start itself."""
+    """Its present start is finished and stopped; the supervisor itself then did not start."""
     async with otpy.start(tree, hooks=()) as sup:
         starting = await begun(sup, nested)
         await sup.stop()
@@ -220,7 +220,7 @@ async def test_the_start_of_a_supervisor_is_ended_in_order(clock: MockClock, tre
 
 
 async def test_starts_that_wait_their_turn_are_refused_at_once(clock: MockClock) -> None:
-    """Only the one in flight is finished: the others would hold up the stop."""
+    """Only the start in flight is finished: the others would delay the stop."""
     spec = ChildSpec("y", forever, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
         starting = await begun(app, ChildSpec("x", entered))

@@ -1,4 +1,4 @@
-"""stderr that takes nothing: what the log writes there waits, is counted, and disturbs nobody."""
+"""A blocked stderr: lines of the log wait there, are counted, and never block the program."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LINE = "x" * 999 + "\n"
 
 
 class Ends:
-    """Something that is written to, in the place of `sys.stderr`, and its other end."""
+    """A stream in the place of `sys.stderr`, and its other end."""
 
     def __init__(self, reader: int, writer: int) -> None:
         self.reader = reader
-        self._delay = 0.05 if os.isatty(writer) else 0.0  # the system passes on what is written
+        self._delay = 0.05 if os.isatty(writer) else 0.0  # the terminal passes written text on
         self.stream = TextIOWrapper(os.fdopen(writer, "wb"), encoding="utf-8")
 
     def __enter__(self) -> Self:
@@ -44,14 +44,14 @@ class Ends:
         os.close(self.reader)
 
     def read(self) -> str:
-        """Return what is there by now."""
+        """Return the text that has arrived by now."""
         found = b""
         while select.select([self.reader], [], [], self._delay)[0]:
             found += os.read(self.reader, 1 << 20)
         return found.decode().replace("\r\n", "\n")
 
     def read_all_of(self, lines: Stderr) -> str:
-        """Return what is written as long as somebody reads."""
+        """Return the text that is written while the other end keeps reading."""
         read, more = "", self.read()
         while more:
             read += more
@@ -75,14 +75,14 @@ def sockets() -> Ends:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Stderr:
-    """Nothing waits in it."""
+    """Return an empty queue for stderr."""
     monkeypatch.setattr(stderr, "LAST_CHANCE", 0.001)
     return Stderr()
 
 
 @pytest.mark.parametrize("make", [pipe, terminal, sockets])
 def test_nobody_reads_and_nobody_waits(lines: Stderr, make: Callable[[], Ends]) -> None:
-    """More than fits is kept, more than is kept is lost, and all of it is told in order."""
+    """Text beyond the pipe is kept, text beyond the queue is lost and counted, all in order."""
     with make() as ends:
         for number in range(1_000):
             lines.write(f"{number} {LINE}")
@@ -103,7 +103,7 @@ def test_nobody_reads_and_nobody_waits(lines: Stderr, make: Callable[[], Ends]) 
 
 @pytest.mark.parametrize("make", [pipe, terminal, sockets])
 def test_the_descriptor_is_left_as_it_was(lines: Stderr, make: Callable[[], Ends]) -> None:
-    """The shell and other programs have it open too, and would not wait either."""
+    """The shell and other programs share it, and would not block either."""
     with make() as ends:
         lines.write(LINE * 500)
         assert os.get_blocking(ends.stream.fileno())
@@ -111,7 +111,7 @@ def test_the_descriptor_is_left_as_it_was(lines: Stderr, make: Callable[[], Ends
 
 
 def test_a_terminal_that_was_stopped_is_not_waited_for(lines: Stderr) -> None:
-    """By Ctrl-S, until Ctrl-Q."""
+    """Ctrl-S stops it, until Ctrl-Q."""
     with terminal() as ends:
         termios.tcflow(ends.stream, termios.TCOOFF)
         lines.write("line\n")
@@ -122,11 +122,11 @@ def test_a_terminal_that_was_stopped_is_not_waited_for(lines: Stderr) -> None:
         assert lines.is_terminal()
 
 
-@pytest.mark.parametrize("make", [pipe, sockets])  # of a terminal nobody can know what fits
+@pytest.mark.parametrize("make", [pipe, sockets])  # the free space of a terminal is unknown
 def test_where_nothing_can_be_opened_once_more_only_what_fits_is_written(
     lines: Stderr, make: Callable[[], Ends], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not every system has a way to, and not every user may."""
+    """Not every system can open it again, and not every user may."""
 
     def refuse(path: str, flags: int) -> int:
         raise PermissionError(path)
@@ -141,7 +141,7 @@ def test_where_nothing_can_be_opened_once_more_only_what_fits_is_written(
 async def test_what_waits_is_tried_again_ever_less_often(
     lines: Stderr, clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a timer: it may be that nothing more is written."""
+    """A timer does this, because no further line may come."""
     attempts = 0
 
     def count(stream: TextIO, data: bytes) -> int:
@@ -169,7 +169,7 @@ async def test_what_waits_is_tried_again_ever_less_often(
 def test_a_full_disk_is_waited_for(
     lines: Stderr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What did not fit follows when it does, and what was lost meanwhile is counted."""
+    """A line that did not fit follows later, and lines lost meanwhile are counted."""
     path = tmp_path / "log"
     with Path("/dev/full").open("w", encoding="utf-8") as stream, path.open("w") as good:
         monkeypatch.setattr(sys, "stderr", stream)
@@ -186,7 +186,7 @@ def test_a_full_disk_is_waited_for(
 def test_a_short_failure_loses_nothing(
     lines: Stderr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the queue holds all of it nothing is said."""
+    """If the queue holds all lines, nothing is reported."""
     path = tmp_path / "log"
     with Path("/dev/full").open("w", encoding="utf-8") as stream, path.open("w") as good:
         monkeypatch.setattr(sys, "stderr", stream)
@@ -199,7 +199,7 @@ def test_a_short_failure_loses_nothing(
 def test_a_reader_that_has_gone_disturbs_nobody(
     lines: Stderr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pipe into `head`, for one."""
+    """An example is a pipe into `head`."""
     reader, writer = os.pipe()
     os.close(reader)
     with TextIOWrapper(os.fdopen(writer, "wb")) as stream:
@@ -209,7 +209,7 @@ def test_a_reader_that_has_gone_disturbs_nobody(
 
 
 def test_without_stderr_nothing_is_written(lines: Stderr, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Daemons have none, and others close it."""
+    """A daemon has none, and a program may close it."""
     monkeypatch.setattr(sys, "stderr", None)
     lines.write("line\n")
     assert not lines.is_terminal()
@@ -227,7 +227,7 @@ def test_without_stderr_nothing_is_written(lines: Stderr, monkeypatch: pytest.Mo
 def test_stderr_that_is_no_descriptor_is_written_to(
     lines: Stderr, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever puts something in the place of `sys.stderr` sees what the log writes."""
+    """An object in the place of `sys.stderr` gets the text of the log."""
     lines.write("line\n")
     assert capsys.readouterr().err == "line\n"
 
@@ -235,7 +235,7 @@ def test_stderr_that_is_no_descriptor_is_written_to(
 def test_what_can_only_be_written_to_is_enough(
     lines: Stderr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Programs put all kinds of things in the place of `sys.stderr`."""
+    """A program may put any object in the place of `sys.stderr`."""
 
     class Own:
         text = ""
@@ -252,7 +252,7 @@ def test_what_can_only_be_written_to_is_enough(
 
 
 def test_a_line_that_others_have_begun_is_not_overtaken(lines: Stderr) -> None:
-    """Python keeps it until its end."""
+    """Python keeps that line until its end."""
     with pipe() as ends:
         sys.stderr.write("loading ")
         lines.write("line\n")
@@ -260,7 +260,7 @@ def test_a_line_that_others_have_begun_is_not_overtaken(lines: Stderr) -> None:
 
 
 def test_text_that_stderr_cannot_hold_is_written_as_it_can_be(lines: Stderr) -> None:
-    """As Python does it on stderr."""
+    """The text is escaped as Python does it on stderr."""
     with pipe() as ends:
         ends.stream.reconfigure(encoding="ascii")
         lines.write("… \ud800\n")
@@ -269,7 +269,7 @@ def test_text_that_stderr_cannot_hold_is_written_as_it_can_be(lines: Stderr) -> 
 
 @pytest.mark.real_time
 def test_a_forked_process_does_not_write_what_its_parent_will() -> None:
-    """It has the queue too, but not the duty."""
+    """It inherits the queue, but not the duty to write it."""
     code = """
 import os, sys
 from otpy._runtime.stderr import STDERR

@@ -1,4 +1,4 @@
-"""A stop always ends: who complies, who is cut off and who is given up, and exactly when."""
+"""A stop always ends: children comply, are cut off or are abandoned, at exact times."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def crash_in_clean_up() -> None:
 
 
 async def stopped_at(clock: MockClock, spec: ChildSpec, reports: Recording) -> tuple[float, object]:
-    """Run `spec` for one second; return how long its stop took and the reason reported."""
+    """Run `spec` for one second; return how long its stop took, and the reported reason."""
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
         await asyncio.sleep(1)
     return clock.now - 1, reports.one(ChildStopped).reason
@@ -104,7 +104,7 @@ async def test_each_child_ends_when_its_limit_says(
     seconds: float,
     reason: ExitReason,
 ) -> None:
-    """AIO-07: a child that can be ended is ended by its deadline, and the report says how."""
+    """AIO-07: a child that can be ended ends by its deadline, and the report says how."""
     spec = ChildSpec("c", start, shutdown=limit)
     assert await stopped_at(clock, spec, reports) == (seconds, reason)
     assert reports.of(ChildAbandoned) == ()
@@ -120,7 +120,7 @@ async def test_a_child_that_swallows_cancellation_is_abandoned(
     limit: float,
     seconds: float,
 ) -> None:
-    """AIO-02, AIO-04: cancelled, cancelled again and given up, by name and with its stack."""
+    """AIO-02, AIO-04: it is cancelled twice, then abandoned, by name and with its stack."""
     spec = ChildSpec("c", stubborn, (release,), shutdown=limit)
     took, reason = await stopped_at(clock, spec, reports)
     assert took == seconds
@@ -135,7 +135,7 @@ async def test_a_child_that_swallows_cancellation_is_abandoned(
 async def test_an_asked_child_that_does_not_comply_gets_two_more_seconds(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """Ask, cancel, cancel again, give up: each has its deadline."""
+    """Ask, cancel, cancel again, abandon: each has its deadline."""
 
     async def child() -> None:
         await otpy.current().stop_requested()
@@ -149,7 +149,7 @@ async def test_an_asked_child_that_does_not_comply_gets_two_more_seconds(
 async def test_an_asked_child_is_cut_off_at_its_limit(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """One that was asked and goes on working is cancelled at its limit: `Killed`."""
+    """A child that goes on working is cancelled at its limit: `Killed`."""
     spec = ChildSpec("c", ask_and_dawdle, (release,), shutdown=5)
     assert await stopped_at(clock, spec, reports) == (5, Killed())
 
@@ -187,7 +187,7 @@ async def test_clean_up_of_a_context_manager_that_refuses_is_named(
 async def test_siblings_are_stopped_in_reverse_around_a_refusal(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """A child that refuses delays the others by its limit and no more, and keeps the order."""
+    """A refusing child delays the others by its limit only, and the order stays."""
     children = [
         ChildSpec("a", forever),
         ChildSpec("b", stubborn, (release,), shutdown=3),
@@ -203,7 +203,7 @@ async def test_siblings_are_stopped_in_reverse_around_a_refusal(
 async def test_a_finite_shutdown_of_a_nested_supervisor_bounds_it(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """At its limit everything below has a second, then it is killed; who refuses is given up."""
+    """At its limit the branch has a second, then it is killed; a refusing child is abandoned."""
     children = [
         ChildSpec("a", forever),
         ChildSpec("b", stubborn, (release,), shutdown=60),
@@ -236,7 +236,7 @@ async def test_a_dynamic_supervisor_stops_its_children_together(
 async def test_a_killed_dynamic_supervisor_cuts_its_stop_short(
     clock: MockClock, release: asyncio.Event
 ) -> None:
-    """A kill overtakes the stop of every child that is being stopped."""
+    """A kill overtakes the stop of every child in progress."""
     async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
         await pool.start_child(ChildSpec("a", clean_up, (300,), shutdown=INFINITY))
         await pool.start_child(ChildSpec("b", stubborn, (release,), shutdown=INFINITY))
@@ -252,7 +252,7 @@ async def test_a_killed_dynamic_supervisor_cuts_its_stop_short(
 async def test_abandoned_children_are_listed_until_they_end(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """AIO-04: one that ends later at last leaves the list, and its replacement alone."""
+    """AIO-04: an abandoned child leaves the list when it ends, without effect on the next life."""
 
     async def child() -> None:
         if otpy.current().incarnation == 1:
@@ -282,7 +282,7 @@ async def test_abandoned_children_are_listed_until_they_end(
 async def test_a_nested_kill_does_not_wait_for_anything(
     clock: MockClock, release: asyncio.Event
 ) -> None:
-    """`kill()` of a supervisor's process kills what is below, in parallel, after a second."""
+    """`kill()` of a supervisor's process kills the branch, in parallel, after a second."""
     children = [ChildSpec(n, stubborn, (release,), shutdown=INFINITY) for n in "abc"]
     tree = SupervisorSpec("app", [SupervisorSpec("in", children)])
     async with otpy.start(tree) as app:
@@ -296,7 +296,7 @@ async def test_a_nested_kill_does_not_wait_for_anything(
 
 @pytest.mark.parametrize("limit", [INFINITY, 60.0])
 async def test_a_kill_overtakes_a_stop(clock: MockClock, reports: Recording, limit: float) -> None:
-    """Whoever is being stopped slowly is killed after all, and its supervisor hears `Killed`."""
+    """A child in a slow stop is still killed, and its supervisor sees `Killed`."""
     spec = ChildSpec("c", clean_up, (300,), shutdown=limit)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         process = app.child("c")
@@ -309,7 +309,7 @@ async def test_a_kill_overtakes_a_stop(clock: MockClock, reports: Recording, lim
 
 
 async def test_a_second_stop_changes_nothing(clock: MockClock, reports: Recording) -> None:
-    """While a stop is in progress another one neither restarts it nor changes the reason."""
+    """A second stop neither restarts the first nor changes the reason."""
     spec = ChildSpec("c", clean_up, (10,), restart=otpy.Restart.TEMPORARY, shutdown=4)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         process = app.child("c")
@@ -326,7 +326,7 @@ async def test_a_second_stop_changes_nothing(clock: MockClock, reports: Recordin
 async def test_a_second_kill_does_not_put_off_the_end(
     clock: MockClock, release: asyncio.Event
 ) -> None:
-    """However often it is killed, a child is given up two seconds after the first time."""
+    """A child is abandoned two seconds after the first kill, however many follow."""
     spec = ChildSpec("c", stubborn, (release,), restart=otpy.Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
         process = app.child("c")
@@ -357,7 +357,7 @@ async def test_stopping_a_supervisor_twice_is_stopping_it_once(
 
 
 async def test_stop_requested_resolves_at_once_while_stopping(clock: MockClock) -> None:
-    """A child that looks for the first time in its clean-up is told the truth."""
+    """A child that asks for the first time in its clean-up gets the answer at once."""
     seen: list[float] = []
 
     async def child() -> None:
@@ -373,7 +373,7 @@ async def test_stop_requested_resolves_at_once_while_stopping(clock: MockClock) 
 
 
 async def test_a_cancelled_wait_for_the_request_disturbs_nobody(clock: MockClock) -> None:
-    """Helpers may wait for the request with a timeout; the request still comes."""
+    """A helper may wait for the request with a timeout; the request still comes."""
 
     async def child() -> None:
         process = otpy.current()
@@ -391,7 +391,7 @@ async def test_a_cancelled_wait_for_the_request_disturbs_nobody(clock: MockClock
 async def test_a_failing_group_restart_gives_up_members_that_refuse(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """A sibling that refuses to stop does not keep the group from being restarted."""
+    """A sibling that refuses to stop does not prevent the restart of the group."""
     bang = asyncio.Event()
 
     async def fragile() -> None:
@@ -414,7 +414,7 @@ async def test_a_failing_group_restart_gives_up_members_that_refuse(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_who_obeys_each_cancellation_is_never_given_up(seed: int) -> None:
-    """Two that come before its next step are one to a child; a third follows (AIO-04)."""
+    """A child takes two cancellations before its next step as one; a third follows (AIO-04)."""
 
     def nobody_is_given_up(simulation: Simulation) -> None:
         assert not [r for r in simulation.reports if isinstance(r, ChildAbandoned)]

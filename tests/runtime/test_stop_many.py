@@ -1,4 +1,4 @@
-"""Stopping many children that wait for one thing: in a time that grows with their number."""
+"""Stopping many children that wait for one thing: the time grows with their number only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY = 200
 
 @final
 class Line(deque[Any]):
-    """Those who wait for something of asyncio's; counts whom it steps over to find one."""
+    """A queue of waiters in asyncio that counts the steps of each search."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def at_a_queue(line: Line) -> Callable[[], Awaitable[object]]:
 async def test_nobody_is_sought_among_all_who_wait(
     make: Callable[[Line], Callable[[], Awaitable[object]]], kill: bool
 ) -> None:
-    """Children leave in the order in which they came, so that asyncio finds each one at once."""
+    """Children leave in the order in which they came, so asyncio finds each one at once."""
     line = Line()
     wait = make(line)
 

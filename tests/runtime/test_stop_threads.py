@@ -1,4 +1,4 @@
-"""A child that waits for a worker thread: its thread is waited for, then given up and named."""
+"""A child that waits for a worker thread: the thread is awaited, then abandoned and named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.real_time
 
 
 class Block:
-    """A call that blocks its thread until a test lets it go."""
+    """A call that blocks its thread until a test releases it."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -33,13 +33,13 @@ class Block:
 
     def hold_on(self) -> None:
         self.entered.set()
-        self.free.wait(3)  # a defect fails the test, and does not hang it
+        self.free.wait(3)  # a defect fails the test and does not hang it
         self.left.set()
 
 
 @pytest.fixture
 async def block() -> AsyncGenerator[Block]:
-    """A blocking call; it is let go at the end, so that no thread is left over."""
+    """Yield a blocking call; it is released at the end, so that no thread remains."""
     block = Block()
     yield block
     block.free.set()
@@ -90,7 +90,7 @@ async def test_a_thread_that_does_not_end_is_given_up(
 async def test_a_thread_that_ends_in_time_is_a_good_end(
     reports: Recording, block: Block, child: Callable[[Block], Awaitable[None]]
 ) -> None:
-    """Waited for within the limit, the thread ends: `Shutdown`, and nothing is abandoned."""
+    """The thread ends within the limit: the reason is `Shutdown`, and nothing is abandoned."""
     spec = ChildSpec("c", child, (block,), shutdown=20)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
         await entered(block)
@@ -107,7 +107,7 @@ async def test_a_thread_that_still_reports_its_result_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
     child: Callable[[Block], Awaitable[None]],
 ) -> None:
-    """The loop hears of a result before the thread returns from the call that tells it."""
+    """The loop gets a result before the thread returns from the call that reports it."""
     loop, late = asyncio.get_running_loop(), Block()
     tell = loop.call_soon_threadsafe
 
@@ -173,7 +173,7 @@ async def test_a_kill_while_a_thread_is_waited_for_takes_its_end(
 async def test_threads_of_other_children_are_not_waited_for(
     reports: Recording, block: Block
 ) -> None:
-    """Only a thread that runs in the child's own context is its own."""
+    """A thread belongs to a child only if it runs in the child's own context."""
     other = Block()
     children = [
         ChildSpec("mine", by_asyncio, (block,), shutdown=20),
@@ -193,7 +193,7 @@ async def test_threads_of_other_children_are_not_waited_for(
 def test_nothing_is_collected_while_threads_are_looked_at(
     *, enabled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CPython holds a lock meanwhile that a thread, let run by the collection, may wait for."""
+    """CPython holds a lock meanwhile; a collection could let a thread run that waits for it."""
     may_collect: list[bool] = []
     look = sys._current_frames
 

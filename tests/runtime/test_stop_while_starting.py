@@ -50,7 +50,7 @@ async def slow_to_leave(seconds: float, *, task_status: TaskStatus[None]) -> Non
 
 
 async def test_ready_within_start_timeout_is_ready(clock: MockClock) -> None:
-    """A child that is ready in time starts, and its limit is over then."""
+    """A child that is ready in time starts, and its limit no longer applies."""
     spec = ChildSpec("c", slow, (2,), start_timeout=3)
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
         assert clock.now == 2
@@ -61,7 +61,7 @@ async def test_ready_within_start_timeout_is_ready(clock: MockClock) -> None:
 async def test_not_ready_within_start_timeout_is_a_start_failure(
     clock: MockClock, reports: Recording
 ) -> None:
-    """It is cancelled at the limit, and the error is a `StartTimeout` that names it."""
+    """The child is cancelled at the limit, and the error is a `StartTimeout` that names it."""
     spec = ChildSpec("c", slow, (10,), start_timeout=3)
     with pytest.raises(SupervisorFailed) as caught:
         async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
@@ -75,7 +75,7 @@ async def test_not_ready_within_start_timeout_is_a_start_failure(
 async def test_without_a_start_timeout_a_start_takes_as_long_as_it_takes(
     clock: MockClock,
 ) -> None:
-    """SUP-303: a month, if need be; its supervisor waits, and starts nothing else."""
+    """SUP-303: it may take a month; its supervisor waits, and starts nothing else."""
     month = 30 * 86_400
     tree = SupervisorSpec("app", [ChildSpec("c", slow, (month,)), ChildSpec("next", forever)])
     host = otpy.start(tree)
@@ -89,7 +89,7 @@ async def test_without_a_start_timeout_a_start_takes_as_long_as_it_takes(
 
 
 async def test_start_child_raises_the_timeout(clock: MockClock) -> None:
-    """Who asked for the start gets `StartTimeout`, which is a `TimeoutError` too."""
+    """The caller gets `StartTimeout`, which is a `TimeoutError` too."""
     async with otpy.start(SupervisorSpec("app")) as app:
         with pytest.raises(StartTimeout, match=r"app/c: .*start_timeout=3 s") as caught:
             await app.start_child(ChildSpec("c", slow, (10,), start_timeout=3))
@@ -100,7 +100,7 @@ async def test_start_child_raises_the_timeout(clock: MockClock) -> None:
 async def test_a_start_that_refuses_to_end_is_abandoned(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """Timed out, cancelled twice, given up two seconds later, and reported once."""
+    """It times out, is cancelled twice, abandoned two seconds later, and reported once."""
     spec = ChildSpec("c", refusing, (release,), start_timeout=3)
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
         with pytest.raises(StartFailed, match="abandoned"):
@@ -111,7 +111,7 @@ async def test_a_start_that_refuses_to_end_is_abandoned(
 
 
 async def test_ready_after_the_timeout_does_not_count(clock: MockClock, reports: Recording) -> None:
-    """A child that swallows the timeout and says that it is ready is ended all the same."""
+    """A child that swallows the timeout and reports ready is still ended."""
 
     async def late(*, task_status: TaskStatus[None]) -> None:
         try:
@@ -132,7 +132,7 @@ async def test_ready_after_the_timeout_does_not_count(clock: MockClock, reports:
 async def again(
     seconds: float, release: asyncio.Event | None = None, *, task_status: TaskStatus[None]
 ) -> None:
-    """Be ready at once in the first life, crash, and in the next be ready after `seconds`."""
+    """Be ready at once in the first life, and crash; later be ready after `seconds`."""
     if otpy.current().incarnation == 1:
         task_status.started()
         raise Boom
@@ -148,7 +148,7 @@ async def again(
 async def test_a_stop_hurries_the_start_in_progress(
     clock: MockClock, reports: Recording, limit: ShutdownLimit, seconds: float
 ) -> None:
-    """AIO-10: a child that starts has its shutdown limit to get ready, then it is killed."""
+    """AIO-10: a starting child has its shutdown limit to become ready, then it is killed."""
     children = [
         ChildSpec("a", forever),
         ChildSpec("b", again, (101,), shutdown=limit),
@@ -171,7 +171,7 @@ async def test_a_stop_hurries_the_start_in_progress(
 async def test_a_stop_waits_for_a_start_that_is_ready_in_time(
     clock: MockClock, reports: Recording
 ) -> None:
-    """Ready within its limit, it is stopped in its turn, like everybody."""
+    """A child that is ready within its limit is stopped in its turn, like every other."""
     children = [ChildSpec("a", forever), ChildSpec("b", again, (3,)), ChildSpec("c", forever)]
     async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
         await asyncio.sleep(1)
@@ -186,7 +186,7 @@ async def test_a_stop_waits_for_a_start_that_is_ready_in_time(
 async def test_a_hurried_start_that_refuses_is_abandoned(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """Its limit, then two cancellations a second apart, then it is given up."""
+    """It has its limit, then two cancellations a second apart, then it is abandoned."""
     spec = ChildSpec("c", again, (0, release), shutdown=4, start_timeout=60)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
         await asyncio.sleep(1)
@@ -219,7 +219,7 @@ async def opening(seconds: float) -> AsyncGenerator[None]:
 
 
 async def listening(*, task_status: TaskStatus[None]) -> None:
-    """Start for a minute, and be somebody who wants to be asked."""
+    """Start for a minute, as a child that the supervisor should ask to stop."""
     asked = asyncio.ensure_future(otpy.current().stop_requested())
     try:
         await asyncio.sleep(60)
@@ -241,7 +241,7 @@ class Loading(GenServer[None, None, None]):
 async def test_a_tree_that_starts_for_the_first_time_cancels_its_start_at_once(
     clock: MockClock, reports: Recording, start: Callable[..., Any], limit: ShutdownLimit
 ) -> None:
-    """Whatever is starting: nobody waits for a database that does not answer; no error is told."""
+    """No kind of start is waited for, such as one for a dead database; no error is reported."""
     children: list[AnySpec] = [
         ChildSpec("a", forever),
         SupervisorSpec("in", [ChildSpec("b", start, shutdown=limit), ChildSpec("never", forever)]),
@@ -275,7 +275,7 @@ async def test_a_tree_that_starts_for_the_first_time_cancels_its_start_at_once(
 async def test_a_start_that_is_cancelled_has_its_limit_for_its_clean_up(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """And is given up if it refuses to end, as ever."""
+    """A child that refuses to end is abandoned, as usual."""
 
     async def host(child: ChildSpec) -> None:
         async with otpy.start(SupervisorSpec("app", [child]), hooks=[reports]):
@@ -299,7 +299,7 @@ async def test_a_start_that_is_cancelled_has_its_limit_for_its_clean_up(
 async def test_starts_that_children_ask_for_meanwhile_are_cancelled_too(
     clock: MockClock, reports: Recording, pool: AnySpec
 ) -> None:
-    """In a pool that is up, of a tree that is not; no error is told."""
+    """The pool is up, its tree is not; no error is reported."""
 
     async def asks() -> None:
         pool = otpy.current().root.child("pool").supervisor
@@ -328,7 +328,7 @@ async def test_starts_that_children_ask_for_meanwhile_are_cancelled_too(
 async def test_an_end_of_one_child_cuts_no_start_meanwhile(
     clock: MockClock, reports: Recording
 ) -> None:
-    """Only the stop of the whole tree does: else a start has its limit, as ever."""
+    """Only a stop of the whole tree does; otherwise a start has its limit, as usual."""
 
     async def asks() -> None:
         pool = otpy.current().root.child("pool").supervisor
@@ -358,7 +358,7 @@ async def test_a_start_that_is_hurried_ends_at_the_earlier_of_its_two_limits(
     shutdown: ShutdownLimit,
     end: float,
 ) -> None:
-    """What refuses to be killed then is given up two seconds later, and told of once."""
+    """A child that then ignores the kill is abandoned two seconds later, and reported once."""
     spec = ChildSpec("c", refusing, (release,), start_timeout=10, shutdown=shutdown)
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=[reports]) as pool:
         starting = asyncio.create_task(pool.start_child(spec))
@@ -375,7 +375,7 @@ async def test_a_start_that_is_hurried_ends_at_the_earlier_of_its_two_limits(
 async def test_a_start_timeout_after_a_kill_changes_nothing(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """A process that is killed while it starts was killed: its timeout comes too late."""
+    """The process was killed while it started, so its timeout comes too late."""
     spec = ChildSpec("c", refusing, (release,), start_timeout=1.5)
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
         starting = asyncio.create_task(app.start_child(spec))

@@ -1,4 +1,4 @@
-"""`which_children` and `count_children`: true, and never waiting for who asks."""
+"""`which_children` and `count_children`: always true, and never a deadlock for the caller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Echo(GenServer[object, object, None]):
     """A server that does nothing."""
 
     def init(self) -> None:
-        """Begin."""
+        """Start."""
 
 
 async def announcing(*, task_status: TaskStatus[None]) -> None:
@@ -56,7 +56,7 @@ NOBODY = pytest.param((), id="no hooks")
 async def test_a_table_that_waited_behind_a_restart_lists_who_was_started(
     clock: MockClock, strategy: Strategy, start: Callable[..., Any], hooks: tuple[()] | None
 ) -> None:
-    """SUP-810, SUP-811: whoever runs when the answer comes is in it, as a process and as active."""
+    """SUP-810, SUP-811: it lists the children that run at the time of the reply, as active."""
     children = [ChildSpec(name, start) for name in "acd"]
     children.insert(1, ChildSpec("b", slow_to_leave))
     tree = SupervisorSpec("app", children, strategy=strategy)
@@ -64,7 +64,7 @@ async def test_a_table_that_waited_behind_a_restart_lists_who_was_started(
         await clock.advance(0)
         app.child("b").kill()
         app.child("a").kill()
-        await clock.advance(0.5)  # where they are restarted together, b is being stopped
+        await clock.advance(0.5)  # in a group restart, b is being stopped
         listed, counted = await asyncio.gather(app.which_children(), app.count_children())
         assert [info.process for info in listed] == [app.child(name) for name in "dcba"]
         assert counted == Counts(4, 4, 0, 4)
@@ -75,7 +75,7 @@ async def test_a_table_that_waited_behind_a_restart_lists_who_was_started(
 async def test_a_table_that_waited_behind_a_start_by_hand_lists_the_child(
     operation: str, hooks: tuple[()] | None
 ) -> None:
-    """Also when the supervisor takes up both in one turn, behind something slow."""
+    """This holds even when the supervisor handles both in one turn, after a slow operation."""
     tree = SupervisorSpec("app", [ChildSpec("old", slow_to_leave), ChildSpec("x", forever)])
     async with otpy.start(tree, hooks=hooks) as app:
         await app.terminate_child("x")
@@ -91,7 +91,7 @@ async def test_a_table_that_waited_behind_a_start_by_hand_lists_the_child(
 
 
 async def test_a_table_shows_who_stood_there_when_its_turn_came(clock: MockClock) -> None:
-    """What the supervisor does next, in the same turn, is not in it."""
+    """Later work of the supervisor, in the same turn, is not in the table."""
     tree = SupervisorSpec("app", [ChildSpec("old", slow_to_leave), ChildSpec("x", forever)])
     async with otpy.start(tree, hooks=()) as app:
         first = app.child("x")
@@ -121,7 +121,7 @@ ASKED: list[Callable[[Supervisor], Awaitable[object]]] = [
 async def test_a_child_that_starts_cannot_ask_who_waits_for_it(
     ask: Callable[[Supervisor], Awaitable[object]], kind: str
 ) -> None:
-    """SUP-318, AIO-17: its supervisor and those above it would wait for the answer for ever."""
+    """SUP-318, AIO-17: its supervisor and those above would wait for the reply for ever."""
     refused: list[str] = []
 
     async def ask_all() -> None:
@@ -158,7 +158,7 @@ async def test_a_child_that_starts_cannot_ask_who_waits_for_it(
 
 
 async def test_who_is_ready_may_ask_while_those_above_start(clock: MockClock) -> None:
-    """Nobody waits for it any more: the answer comes when they have started."""
+    """Its supervisor no longer waits for it; the reply comes when those above have started."""
     told: list[float] = []
 
     async def asks() -> None:
@@ -181,7 +181,7 @@ async def test_who_is_ready_may_ask_while_those_above_start(clock: MockClock) ->
 
 
 async def test_a_child_of_a_pool_may_ask_it_while_it_starts() -> None:
-    """A dynamic supervisor waits for no start; but to be terminated its child must be ready."""
+    """A dynamic supervisor waits for no start, but only a ready child may end itself through it."""
     counted: list[Counts] = []
 
     async def child(*, task_status: TaskStatus[None]) -> None:

@@ -1,4 +1,4 @@
-"""Errors, reasons and reports are copied, and travel to other programs, as they are."""
+"""Errors, reasons and reports can be copied and sent to other programs unchanged."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ RECORD = RestartRecord("app/db", 2, 0.5, Crashed(Boom("why")))
 
 
 def failed(kind: type[errors.SupervisorFailed]) -> errors.SupervisorFailed:
-    """Return one whose history nobody has read yet."""
+    """Return an error whose history has not been read yet."""
     history = (record for record in [RECORD])
     return kind("app/db", "gave up", reasons=REASONS, history=history, abandoned=["app/web"])
 
 
 def deadlock() -> Deadlock:
-    """Return one of a loop without tasks."""
+    """Return the error of a loop without tasks."""
     loop = VirtualLoop()
     loop.close()
     return Deadlock(loop)
@@ -163,7 +163,7 @@ WAYS: dict[str, Way] = {
 
 
 def look(thing: object, process: Process) -> list[str]:
-    """Return all that is seen of `thing`, where `process` stands as its path."""
+    """Return everything visible of `thing`, with `process` shown as its path."""
     attributes = dict(vars(thing)) if isinstance(thing, BaseException) else {}
     attributes.pop("_history", None)
     attributes |= {"history": thing.history} if isinstance(thing, errors.SupervisorFailed) else {}
@@ -174,7 +174,7 @@ def look(thing: object, process: Process) -> list[str]:
 
 
 def classes(root: type[Any]) -> Iterator[type[Any]]:
-    """Yield every public class of otpy that is a `root`, whatever module it is in."""
+    """Yield every public class of otpy that is a `root`, from all modules."""
     for module in pkgutil.walk_packages(otpy.__path__, "otpy."):
         if module.name.endswith("__main__"):
             continue
@@ -186,7 +186,7 @@ def classes(root: type[Any]) -> Iterator[type[Any]]:
 
 @pytest.fixture
 async def process() -> Process:
-    """A process that has ended."""
+    """Return a process that has ended."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("db", forever)])) as root:
         return root.child("db")
 
@@ -200,14 +200,14 @@ def made(kind: type[BaseException], process: Process) -> BaseException:
 
 
 async def test_there_is_an_example_of_every_error_and_report() -> None:
-    """One that is new and cannot travel is not overlooked."""
+    """A new class that cannot be pickled is noticed."""
     assert set(classes(BaseException)) == set(ERRORS)
     assert set(classes(reports.Report)) == {reports.Report, *REPORTS}
 
 
 @pytest.mark.parametrize("kind", ERRORS)
 async def test_an_error_comes_back_as_it_was(kind: type[BaseException], process: Process) -> None:
-    """With its type, its text and its attributes; a process in it is then that, or its path."""
+    """Type, text and attributes stay; a process in it becomes its path in another program."""
     for name, way in WAYS.items():
         error = made(kind, process)
         error.add_note("seen in the night")
@@ -219,7 +219,7 @@ async def test_an_error_comes_back_as_it_was(kind: type[BaseException], process:
 
 @pytest.mark.parametrize("kind", REPORTS)
 def test_a_report_comes_back_as_it_was(kind: type[reports.Report]) -> None:
-    """Reports are values: whoever collects them may keep or send them."""
+    """Reports are values: a hook may keep or send them."""
     report = kind(path="app/db", time=1.5, incarnation=2, restarts=1, **REPORTS[kind])
     for way in WAYS.values():
         assert repr(way(report)) == repr(report)
@@ -229,7 +229,7 @@ def test_a_report_comes_back_as_it_was(kind: type[reports.Report]) -> None:
     "value", [*REASONS, RECORD, otpy.INFINITY, otpy.snapshot.RESTARTING], ids=str
 )
 def test_a_reason_comes_back_as_it_was(value: object) -> None:
-    """Words that stand for themselves come back as the same."""
+    """A member of an enum comes back as the same object."""
     for way in WAYS.values():
         again = way(value)
         assert repr(again) == repr(value)
@@ -238,7 +238,7 @@ def test_a_reason_comes_back_as_it_was(value: object) -> None:
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 async def test_a_process_travels_as_its_path(way: Way) -> None:
-    """In this program it stays itself; in another it is the text by which it can be found."""
+    """A copy is the process itself; another program gets its path, which leads to it."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("db", forever)])) as root:
         process = root.child("db")
         here = way in {copy.copy, copy.deepcopy}
@@ -273,7 +273,7 @@ def test_a_spec_travels_as_far_as_its_arguments_do() -> None:
 
 
 async def test_a_failure_travels_with_its_history() -> None:
-    """What the host of a tree raises can be sent to whoever asked for the work."""
+    """A program can send the failure of a tree to another program."""
 
     async def crash() -> None:
         raise Boom("why")
@@ -287,7 +287,7 @@ async def test_a_failure_travels_with_its_history() -> None:
 
 
 async def test_an_error_of_ones_own_need_not_mind() -> None:
-    """A class on top of ours may word its message as it likes."""
+    """A subclass of ours may word its message freely."""
     again = pickle.loads(pickle.dumps(Full(7)))  # noqa: S301 - our own
     assert (str(again), again.path, again.seats) == (
         "app/hall: did not start: 7 seats",
@@ -297,7 +297,7 @@ async def test_an_error_of_ones_own_need_not_mind() -> None:
 
 
 class Full(errors.StartFailed):
-    """What a program raises where one of ours is expected."""
+    """A program's own error, a subclass of one of ours."""
 
     def __init__(self, seats: int) -> None:
         super().__init__("app/hall", f"{seats} seats")

@@ -21,7 +21,7 @@ async def slow() -> None:
 
 
 async def host(inner: Recording, shutdown: float) -> None:
-    """Work with a tree of one's own."""
+    """Run an inner tree."""
     spec = SupervisorSpec("inner", [ChildSpec("slow", slow, shutdown=shutdown)])
     async with otpy.start(spec, hooks=[inner]):
         await asyncio.get_running_loop().create_future()
@@ -29,7 +29,7 @@ async def host(inner: Recording, shutdown: float) -> None:
 
 @pytest.fixture
 def inner() -> Recording:
-    """What the tree in the child reports."""
+    """Return a recording for the reports of the inner tree."""
     return Recording()
 
 
@@ -41,7 +41,7 @@ def outer(inner: Recording, shutdown: float = 120) -> SupervisorSpec:
 async def test_stopped_in_order_it_takes_its_time(
     clock: MockClock, reports: Recording, inner: Recording
 ) -> None:
-    """What it holds may take as long as it says."""
+    """The children of the inner tree have their full limits."""
     async with otpy.start(outer(inner), hooks=[reports]):
         await asyncio.sleep(1)
     assert clock.now == 61
@@ -53,7 +53,7 @@ async def test_stopped_in_order_it_takes_its_time(
 async def test_killed_with_its_child_it_ends_within_the_second_of_a_kill(
     clock: MockClock, reports: Recording, inner: Recording, asked_before: bool
 ) -> None:
-    """The child is not given up for what is below it, be it asleep or stopping in order."""
+    """The child is not abandoned because of its tree, whether that sleeps or stops in order."""
     async with otpy.start(outer(inner), hooks=[reports]) as root:
         process = root.child("host")
         await asyncio.sleep(1)
@@ -71,7 +71,7 @@ async def test_killed_with_its_child_it_ends_within_the_second_of_a_kill(
 async def test_a_child_whose_time_is_over_takes_its_tree_along(
     clock: MockClock, reports: Recording, inner: Recording
 ) -> None:
-    """Its limit counts, not that of what is below."""
+    """The child's limit counts, not the limits below."""
     async with otpy.start(outer(inner, shutdown=10), hooks=[reports]):
         await asyncio.sleep(1)
     assert 11 <= clock.now < 12
@@ -82,7 +82,7 @@ async def test_a_child_whose_time_is_over_takes_its_tree_along(
 async def test_a_killed_root_takes_trees_in_its_children_along(
     clock: MockClock, reports: Recording, inner: Recording
 ) -> None:
-    """As the second Ctrl-C under `otpy.run` does."""
+    """The second Ctrl-C under `otpy.run` does the same."""
     async with otpy.start(outer(inner), hooks=[reports]) as root:
         await asyncio.sleep(1)
         stopping = asyncio.create_task(root.stop())

@@ -1,4 +1,4 @@
-"""A user's stack may end anywhere: what it asked for is then not begun, or done by the loop."""
+"""A user's stack may end anywhere: the operation then does not begin, or the loop completes it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from tests.runtime.children import forever
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-ROOM = 60  # calls that a task has on its stack, in place of Python's 1000
+ROOM = 60  # calls on the stack of a task, in place of Python's 1000
 
 
 @final
 class Plain(GenServer[int, int, int]):
-    """Adds up in callbacks of the loop."""
+    """A server that adds numbers in callbacks of the loop."""
 
     def init(self) -> int:
         return 0
@@ -55,7 +55,7 @@ class Plain(GenServer[int, int, int]):
 
 @final
 class InATask(GenServer[int, int, int]):
-    """Adds up in a task."""
+    """A server that adds numbers in a task."""
 
     async def init(self) -> int:
         return 0
@@ -94,7 +94,7 @@ OPERATIONS: dict[str, Do] = {
 
 @asynccontextmanager
 async def a_tree(**options: Any) -> AsyncGenerator[otpy.Supervisor]:
-    """Run the tree of these tests; afterwards nothing of it is left."""
+    """Run the tree of these tests; check that it leaves nothing behind."""
     spec = SupervisorSpec(
         "app",
         [
@@ -111,7 +111,7 @@ async def a_tree(**options: Any) -> AsyncGenerator[otpy.Supervisor]:
 
 
 async def serves(root: otpy.Supervisor) -> None:
-    """Everything in the tree does its work."""
+    """Check that everything in the tree works."""
     assert (await root.count_children()).active >= 3
     assert await pool(root).start_child(ChildSpec("probe", forever)) is not None
     for server, at in ((Plain, "app/plain"), (InATask, "app/task")):
@@ -122,7 +122,7 @@ async def serves(root: otpy.Supervisor) -> None:
 
 
 async def at_depth(depth: int, do: Callable[[], Any]) -> Any:
-    """Call `do` with so many calls below it, and wait there for what it gives."""
+    """Call `do` below so many calls, and await its result there."""
     if depth:
         return await at_depth(depth - 1, do)
     doing = do()
@@ -130,7 +130,7 @@ async def at_depth(depth: int, do: Callable[[], Any]) -> Any:
 
 
 def calls() -> int:
-    """Return how deep the stack is here."""
+    """Return the depth of the stack here."""
     frame, depth = sys._getframe(), 0
     while frame.f_back is not None:
         frame, depth = frame.f_back, depth + 1
@@ -139,9 +139,9 @@ def calls() -> int:
 
 @contextmanager
 def little_stack() -> Generator[None]:
-    """Leave `ROOM` calls, for what a test does here and not for the garbage of other tests.
+    """Leave `ROOM` calls for the test, and none for the garbage of other tests.
 
-    A finalizer that found no room would fail, and so would pytest's hook that hears of it.
+    A finalizer without room would fail, and so would pytest's hook that gets the failure.
     """
     limit, collects = sys.getrecursionlimit(), gc.isenabled()
     gc.disable()
@@ -154,12 +154,12 @@ def little_stack() -> Generator[None]:
             gc.enable()
 
 
-# What was asked for at the limit may be a coroutine that nobody had room to await, or to close.
+# An operation at the limit may leave a coroutine with no room to await or close it.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_whatever_is_left_of_the_stack_nothing_is_half_done(name: str) -> None:
-    """At each depth up to the recursion limit: it raises, or it is done; the tree goes on."""
+    """At each depth up to the recursion limit it raises, or completes; the tree goes on."""
     raised = done = 0
 
     async def main(depth: int) -> None:
@@ -173,7 +173,7 @@ def test_whatever_is_left_of_the_stack_nothing_is_half_done(name: str) -> None:
                 raised += 1
             else:
                 done += caller.exception() is None
-            await asyncio.sleep(2)  # what was killed is there again
+            await asyncio.sleep(2)  # a killed child is back by then
             await serves(root)
 
     for depth in range(ROOM):
@@ -183,7 +183,7 @@ def test_whatever_is_left_of_the_stack_nothing_is_half_done(name: str) -> None:
 
 
 def below(depth: int, do: Callable[[], object]) -> None:
-    """Call `do` with so many calls above it."""
+    """Call `do` above so many calls."""
     if depth:
         below(depth - 1, do)
     else:
@@ -192,7 +192,7 @@ def below(depth: int, do: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("what", ["link", "unlink", "monitor"])
 async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
-    """So does a monitor's owner, wherever in a recursion it was made."""
+    """The same holds for a monitor and its owner, at any depth of a recursion."""
     done = set[bool]()
     async with a_tree(hooks=()) as root:
         for depth in range(ROOM):
@@ -243,7 +243,7 @@ CODES: frozenset[CodeType] = frozenset(function.__code__ for function in WHERE)
 
 @final
 class Strike:
-    """Raises an error at one line of the functions in `WHERE`, the nth that is reached."""
+    """A tracer that raises an error at the nth line reached in the functions of `WHERE`."""
 
     def __init__(self, nth: int, error: type[BaseException]) -> None:
         self.seen = 0
@@ -273,11 +273,11 @@ class Strike:
 
 
 def ignore(*_: object) -> None:
-    """Be a hook, or an exception handler."""
+    """Be a hook or an exception handler that does nothing."""
 
 
 async def _under_strikes(strike: Strike, operate: Do, *, quiet: bool) -> BaseException | None:
-    """Operate a tree and leave it, with one error at a line; return what came out of the block."""
+    """Operate a tree and leave it, with one error at a line; return the error of the block."""
     hooks: dict[str, Any] = {"hooks": ()} if quiet else {"hooks": [ignore]}
     asyncio.get_running_loop().set_exception_handler(ignore)
     try:
@@ -302,7 +302,7 @@ async def _calling(root: otpy.Supervisor, operate: Do) -> None:
 @pytest.mark.parametrize("quiet", [True, False])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_error_at_any_line_leaves_no_tree_that_cannot_be_left(name: str, quiet: bool) -> None:
-    """Of the functions that carry decisions out: callers are answered, the block is left."""
+    """The lines are those that carry decisions out: callers get replies, and the block ends."""
     nth, reached = 1, True
     while reached:
         strike = Strike(nth, MemoryError)
@@ -315,18 +315,18 @@ def test_an_error_at_any_line_leaves_no_tree_that_cannot_be_left(name: str, quie
 
 
 class Broken(dict[str, Any]):
-    """A child table that cannot be looked into."""
+    """A child table whose look-ups fail."""
 
     def get(self, *_: object) -> Any:
         raise MemoryError
 
 
 def test_a_decision_that_breaks_off_ends_its_supervisor_and_only_that() -> None:
-    """The one above hears of a crash, and starts it again."""
+    """The supervisor above sees a crash, and starts it again."""
     reports = Recording()
 
     async def main() -> None:
-        # With a backoff, since a restart without one asks the machine for no decision.
+        # With a backoff, because a restart without one asks the machine for no decision.
         inner = SupervisorSpec("in", [ChildSpec("x", forever, backoff=Backoff.sequence(0))])
         tree = SupervisorSpec("app", [inner, ChildSpec("y", forever)])
         async with otpy.start(tree, hooks=[reports]) as root:

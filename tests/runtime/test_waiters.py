@@ -1,4 +1,4 @@
-"""Waiting among many: who stops to wait, in whatever way, leaves nothing behind."""
+"""Waiting among many: a waiter that leaves, in any way, leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Somebody:
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), LookupError("injected")])
 async def test_a_wait_that_is_disturbed_leaves_nothing_behind(error: BaseException) -> None:
-    """A fault may end a wait by another error than a cancellation."""
+    """An error other than a cancellation may end a wait."""
     waiters: Waiters[None] = {}
     waiting = wait_among(waiters, asyncio.get_running_loop(), Somebody())
     waiting.send(None)
@@ -37,7 +37,7 @@ class _Compared(asyncio.Future[None]):
 
 
 async def test_one_of_many_leaves_without_being_sought(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever stops to wait first: all of them take a time that grows with their number."""
+    """In any order of leaving, the total time grows with the number of waiters only."""
     waiters: Waiters[None] = {}
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "create_future", _Compared)

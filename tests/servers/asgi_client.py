@@ -1,4 +1,4 @@
-"""What a server does to an ASGI application, inside the test."""
+"""A server's side of the ASGI protocol, inside the test."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Host:
     """`async with Host(app) as host`: the life of a server, by the lifespan protocol.
 
     Attributes:
-        said: What the application has said about its lifespan, without the common prefix.
-        texts: What it has said beside it, in the same order.
+        said: The lifespan messages of the application, without the common prefix.
+        texts: The texts of these messages, in the same order.
         scope: The scope of the lifespan.
     """
 

@@ -1,4 +1,4 @@
-"""The kettle in an application of Django, which knows no lifespan and is wrapped."""
+"""The kettle in a Django application, which has no lifespan and is wrapped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tests.servers.asgi_client import App
 from tests.servers.kettle import Tree, tea
 
-# Not by `import`: it has no types.
+# Not by `import`, because it has no types.
 django: Any = import_module("django")
 conf: Any = import_module("django.conf")
 asgi: Any = import_module("django.core.asgi")
@@ -28,7 +28,7 @@ urlpatterns = [urls.path("", endpoint)]
 
 @contextmanager
 def settings(urlconf: object) -> Generator[None]:
-    """Let Django find its URLs in the module `urlconf`; a process can configure it but once."""
+    """Let Django find its URLs in the module `urlconf`; a process can configure it only once."""
     if not conf.settings.configured:
         conf.settings.configure(ALLOWED_HOSTS=["*"], LOGGING_CONFIG=None)
         django.setup()

@@ -1,4 +1,4 @@
-"""The kettle in an application of FastAPI."""
+"""The kettle in a FastAPI application."""
 
 from __future__ import annotations
 

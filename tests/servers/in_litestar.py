@@ -1,4 +1,4 @@
-"""The kettle in an application of Litestar."""
+"""The kettle in a Litestar application."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ async def endpoint(request: Request[Any, Any, Any]) -> str:
 
 
 def make(tree: Tree) -> App:
-    """Return the application; without logging, which would leave a thread."""
+    """Return the application, without logging, which would leave a thread."""
     return Litestar([endpoint], lifespan=[tree], logging_config=None)

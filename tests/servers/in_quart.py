@@ -1,4 +1,4 @@
-"""The kettle in an application of Quart, which is wrapped."""
+"""The kettle in a Quart application, which is wrapped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kettle in an application of Starlette."""
+"""The kettle in a Starlette application."""
 
 from __future__ import annotations
 

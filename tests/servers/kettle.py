@@ -16,7 +16,7 @@ Tree: TypeAlias = otpy.Lifespan[Supervisor]
 
 @final
 class Kettle:
-    """A child that takes `seconds` to start, has tea, and crashes when it is told to.
+    """A child that takes `seconds` to start, has tea, and crashes when told to.
 
     Attributes:
         log: `+` when it is ready, `-` when it has ended.
@@ -39,11 +39,11 @@ class Kettle:
         raise Boom("boiled over")
 
     def lifespan(self) -> Tree:
-        """Return a lifespan with nothing but it."""
+        """Return a lifespan with the kettle only."""
         spec = SupervisorSpec("web", [ChildSpec("kettle", self.live)], intensity=0)
         return otpy.lifespan(spec)
 
 
 def tea(root: Supervisor) -> str:
-    """Return what every handler answers."""
+    """Return the answer of every handler."""
     return str(root.child("kettle").value)

@@ -1,4 +1,4 @@
-"""A web server as a process of its own, which serves an application of `service.py`."""
+"""A web server in a process of its own, which serves an application of `service.py`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Self, final
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 20.0  # generous: it is only ever waited out when something is broken
+PATIENCE = 20.0  # generous: it is only waited out if a test fails
 APP = "tests.servers.service:wrapped"
 
 
 @final
 class Server:
-    """`with Server("uvicorn", "--port", "0", APP) as server`: it is gone afterwards.
+    """`with Server("uvicorn", "--port", "0", APP) as server`: a server until the end of the block.
 
     Attributes:
-        seen: What it has written so far.
+        seen: The lines of its output so far.
     """
 
     def __init__(self, module: str, *options: str) -> None:
@@ -40,7 +40,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # its workers go with it
+            start_new_session=True,  # its workers end with it
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -64,11 +64,11 @@ class Server:
 
     @property
     def output(self) -> str:
-        """All that it has written so far."""
+        """The output so far."""
         return "\n".join(self.seen)
 
     def until(self, text: str) -> str:
-        """Return the next line that holds `text`."""
+        """Return the next line that contains `text`."""
         deadline = time.monotonic() + PATIENCE
         while True:
             line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -78,14 +78,14 @@ class Server:
                 return line
 
     def listens(self) -> None:
-        """Wait until it says where it listens."""
+        """Wait until the server prints its address."""
         line = self.until("http://127.0.0.1:")
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         assert found is not None
         self._port = int(found[1])
 
     def get(self, path: str, timeout: float = PATIENCE) -> tuple[int, str] | None:
-        """Return status and body of the answer; None if there was none."""
+        """Return status and body of the answer; None if none came."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=timeout)
         try:
             connection.request("GET", path)
@@ -97,7 +97,7 @@ class Server:
             connection.close()
 
     def pid(self) -> str:
-        """Return which process answers, as soon as one does."""
+        """Return the process that answers, as soon as one does."""
         deadline = time.monotonic() + PATIENCE
         while (got := self.get("/")) is None or got[0] != 200:
             assert time.monotonic() < deadline, f"no answer:\n{self.output}"
@@ -105,16 +105,16 @@ class Server:
         return got[1]
 
     def ask(self, path: str) -> Answer:
-        """Send a request, and do not wait for its answer."""
+        """Send a request, without waiting for its answer."""
         return Answer(self, path)
 
     def terminate(self) -> None:
         self._process.terminate()
 
     def status(self) -> int:
-        """Wait for its end and return its exit status."""
+        """Wait for the end of the server and return its exit status."""
         status = self._process.wait(PATIENCE)
-        self._reader.join(PATIENCE)  # a worker that outlived it would hold the pipe
+        self._reader.join(PATIENCE)  # a surviving worker would hold the pipe
         while (line := self._lines.get(timeout=PATIENCE)) is not None:
             self.seen.append(line)
         return status
@@ -133,6 +133,6 @@ class Answer:
         self._got = server.get(path)
 
     def get(self) -> tuple[int, str] | None:
-        """Return what came back."""
+        """Return the answer."""
         self._thread.join()
         return self._got

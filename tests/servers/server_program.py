@@ -1,4 +1,4 @@
-"""Servers that tests start: Debian's programs, on a free port, to the end of a block."""
+"""Servers that tests start: Debian's programs, on a free port, until the end of a block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["program", "running"]
 
 
 def program(name: str) -> str:
-    """Return the path of a program, also of one that only its package's folder has."""
+    """Return the path of a program, even if only the folder of its package has it."""
     places = [*Path("/usr/lib/postgresql").glob("*/bin"), Path("/usr/sbin")]
     found = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *map(str, places)]))
     if found is None:
@@ -30,14 +30,14 @@ def program(name: str) -> str:
 def running(
     command: Callable[[int], list[str]], *, port: int = 0, **options: Any
 ) -> Generator[int]:
-    """Run a server that listens to a port, which it gives, to the end of the block.
+    """Run a server until the end of the block; yield the port that it listens to.
 
     Args:
         command: Returns its command line for a port.
-        port: That it is to listen to; 0 for any that is free.
-        options: As `subprocess.Popen` takes them.
+        port: The wanted port; 0 for any free one.
+        options: Passed on to `subprocess.Popen`.
     """
-    for _ in range(5):  # somebody else may take the port first
+    for _ in range(5):  # another program may take the port first
         with socket.create_server(("127.0.0.1", port)) as listener:
             port = int(listener.getsockname()[1])
         quiet = subprocess.DEVNULL

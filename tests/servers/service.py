@@ -1,4 +1,4 @@
-"""Applications with a tree inside, to be run by real servers: `uvicorn tests.servers.service:APP`.
+"""Applications with a tree inside, for real servers: `uvicorn tests.servers.service:APP`.
 
 Only a server imports this, never a test.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 for module, name, seconds in ((server_end, "LAST_GRACE", 0.3), (stop, "KILL_GRACE", 0.1)):
-    setattr(module, name, seconds)  # time is real here
+    setattr(module, name, seconds)  # this runs in real time
 
 broken = asyncio.Event()
 finished = asyncio.Event()
@@ -55,7 +55,7 @@ async def work() -> None:
 
 
 async def stuck(*, ready: bool, task_status: TaskStatus[None]) -> None:
-    """Hold a thread that nobody can end."""
+    """Hold a thread that cannot be ended."""
     if ready:
         task_status.started()
     await asyncio.to_thread(threading.Event().wait)
@@ -89,7 +89,7 @@ def with_a_stuck_child(*, ready: bool) -> otpy.Lifespan[otpy.Supervisor]:
 
 
 async def answer(path: str) -> str:
-    """Do what a request asks for; the answer names the process."""
+    """Do the work of a request; the answer names the process."""
     match path:
         case "/slow" | "/slower":
             say("slow begins")
@@ -114,7 +114,7 @@ async def answer(path: str) -> str:
 
 
 async def plain(scope: Any, receive: Any, send: Any) -> None:
-    """Answer; like many small applications, without a lifespan of its own."""
+    """Answer; like many small applications, this one has no lifespan of its own."""
     assert scope["type"] == "http"
     assert scope["state"]["otpy"].path == "web"
     body = (await answer(scope["path"])).encode()

@@ -1,6 +1,6 @@
-"""The mock clock beside real servers and drivers: a timeout never fires unless it is due.
+"""The mock clock beside real servers and drivers: a timeout fires only when it is due.
 
-As often as OTPY_TEST_REPEAT says, idle and with every core busy.
+Each test repeats as often as OTPY_TEST_REPEAT says, on an idle machine and with busy cores.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def driver(name: str) -> Any:
 
 @pytest.fixture(params=["idle", "busy"])
 def load(request: pytest.FixtureRequest) -> Generator[None]:
-    """Leave the cores to the test, or keep every one of them busy with something else."""
+    """Leave the cores to the test, or keep every one of them busy."""
     with ExitStack() as stack:
         for _ in range(os.cpu_count() or 1 if request.param == "busy" else 0):
             process = stack.enter_context(subprocess.Popen([sys.executable, "-Sc", BUSY]))
@@ -44,14 +44,14 @@ def load(request: pytest.FixtureRequest) -> Generator[None]:
 
 @pytest.fixture(scope="module")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, int]]:
-    """Run PostgreSQL; give the folder of its Unix socket, and its port."""
+    """Run PostgreSQL; yield the folder of its Unix socket, and its port."""
     driver("asyncpg")
     initdb, server = program("initdb"), program("postgres")
     folder = tmp_path_factory.mktemp("postgres")
     user: dict[str, Any] = {}
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root
         user = {"user": "postgres", "group": "postgres", "extra_groups": []}
-        # Not below the folder of pytest, which is root's alone.
+        # Not below the folder of pytest, which only root can read.
         folder = Path(
             subprocess.check_output(["mktemp", "-d", "-p", "/tmp"], text=True, **user).strip()
         )
@@ -65,7 +65,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, i
         )
         command = [server, "-D", str(folder / "data"), "-k", str(folder), "-F", "-p"]
         with running(lambda port: [*command, str(port)], cwd=folder, **user) as port:
-            # It listens before it takes anybody in.
+            # It listens before it accepts clients.
             ready = [program("pg_isready"), "-q", "-t", "0", "-h", str(folder), "-p", str(port)]
             patience = time.monotonic() + 60
             while subprocess.run(ready, check=False).returncode:
@@ -78,7 +78,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, i
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, int]]:
-    """Run Redis; give the path of its Unix socket, and its port."""
+    """Run Redis; yield the path of its Unix socket, and its port."""
     folder = tmp_path_factory.mktemp("redis")
     path = str(folder / "redis.sock")
     command = [program("redis-server"), "--save", "", "--unixsocket", path, "--dir", str(folder)]
@@ -88,7 +88,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[st
 
 @pytest.fixture(scope="module")
 def nats_server() -> Generator[int]:
-    """Run NATS; give its port."""
+    """Run NATS; yield its port."""
     command = [program("nats-server"), "-a", "127.0.0.1", "-p"]
     with running(lambda port: [*command, str(port)]) as port:
         yield port
@@ -96,7 +96,7 @@ def nats_server() -> Generator[int]:
 
 @pytest.fixture(scope="module")
 def web_server() -> Generator[str]:
-    """Run a web server that sends the head of its answer 20 ms before the body; give its URL."""
+    """Run a web server that sends the head of its answer 20 ms before the body; yield its URL."""
     driver("aiohttp")
     source = (
         "import asyncio, sys\n"
@@ -117,7 +117,7 @@ def web_server() -> Generator[str]:
 
 
 def again_and_again(exchange: Callable[[], Awaitable[None]]) -> None:
-    """Do an exchange on a clock of its own, often; it is done before its five seconds are up."""
+    """Repeat an exchange, each on a clock of its own; it ends before its five seconds are over."""
 
     async def once() -> None:
         async with asyncio.timeout(5):
@@ -129,7 +129,7 @@ def again_and_again(exchange: Callable[[], Awaitable[None]]) -> None:
 
 
 async def select(**where: Any) -> None:
-    """Connect to PostgreSQL, and ask for what comes in many parts."""
+    """Connect to PostgreSQL, and request an answer in many parts."""
     connection = await driver("asyncpg").connect(user="joe", database="postgres", **where)
     assert await connection.fetchval("select 1") == 1
     assert len(await connection.fetch("select * from generate_series(1, 2000)")) == 2000
@@ -139,7 +139,7 @@ async def select(**where: Any) -> None:
 @pytest.mark.usefixtures("load")
 @pytest.mark.parametrize("way", ["tcp", "unix"])
 def test_asyncpg(postgres: tuple[str, int], way: str) -> None:
-    """A connection, a value and a long answer."""
+    """This covers a connection, a value and a long answer."""
     folder, port = postgres
     again_and_again(lambda: select(host=folder if way == "unix" else "127.0.0.1", port=port))
 
@@ -147,7 +147,7 @@ def test_asyncpg(postgres: tuple[str, int], way: str) -> None:
 @pytest.mark.usefixtures("load")
 @pytest.mark.parametrize("way", ["tcp", "unix"])
 def test_redis(redis_server: tuple[str, int], way: str) -> None:
-    """Commands, and a message to a subscriber."""
+    """This covers commands, and a message to a subscriber."""
     redis = driver("redis.asyncio")
     path, port = redis_server
 
@@ -167,7 +167,7 @@ def test_redis(redis_server: tuple[str, int], way: str) -> None:
 
 @pytest.mark.usefixtures("load")
 def test_nats(nats_server: int) -> None:
-    """The server speaks first; then a request and its answer."""
+    """The server sends first; then come a request and its answer."""
     nats = driver("nats")
 
     async def exchange() -> None:
@@ -185,7 +185,7 @@ def test_nats(nats_server: int) -> None:
 
 @pytest.mark.usefixtures("load")
 def test_aiohttp(web_server: str) -> None:
-    """An answer in parts, with aiohttp's own timeouts around it and in it."""
+    """The answer comes in parts, with aiohttp's own timeouts around it and in it."""
     aiohttp = driver("aiohttp")
 
     async def exchange() -> None:
@@ -198,7 +198,7 @@ def test_aiohttp(web_server: str) -> None:
 
 @pytest.mark.usefixtures("load")
 def test_httpx(web_server: str) -> None:
-    """The same with httpx and its timeouts."""
+    """The exchange is the same, with httpx and its timeouts."""
     httpx = driver("httpx")
 
     async def exchange() -> None:
@@ -210,7 +210,7 @@ def test_httpx(web_server: str) -> None:
 
 @pytest.mark.usefixtures("load")
 def test_aiosqlite(tmp_path: Path) -> None:
-    """A driver with a thread of its own, which waits for the disk."""
+    """The driver has a thread of its own, which waits for the disk."""
     aiosqlite = driver("aiosqlite")
 
     async def exchange() -> None:

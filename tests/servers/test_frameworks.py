@@ -15,7 +15,7 @@ from tests.servers.kettle import Kettle, Tree
 
 @pytest.fixture(params=["starlette", "fastapi", "litestar", "quart"])
 def make(request: pytest.FixtureRequest) -> Callable[[Tree], App]:
-    """Return what makes an application of each framework, as far as it is installed."""
+    """Return the maker of each framework's application, if that framework is installed."""
     make: Callable[[Tree], App] = _module(request.param).make
     return make
 
@@ -28,7 +28,7 @@ def _module(framework: str) -> Any:
 async def test_handlers_reach_the_tree_until_it_ends(
     clock: MockClock, make: Callable[[Tree], App]
 ) -> None:
-    """It is ready before the server accepts, and stopped before the server is told of its stop."""
+    """The tree is ready before the server accepts, and stopped before the server is told."""
     kettle = Kettle()
     async with Host(make(kettle.lifespan())) as host:
         assert clock.now == 3
@@ -41,7 +41,7 @@ async def test_handlers_reach_the_tree_until_it_ends(
 async def test_the_lifespan_fails_with_the_tree(
     clock: MockClock, make: Callable[[Tree], App]
 ) -> None:
-    """Without a server to end; the framework says why, with the crash."""
+    """There is no server to end; the framework shows the reason, with the crash."""
     kettle = Kettle()
     async with Host(make(kettle.lifespan())) as host:
         kettle.boils_over.set()
@@ -53,7 +53,7 @@ async def test_the_lifespan_fails_with_the_tree(
 
 @pytest.mark.real_time
 async def test_an_asynchronous_view_of_django_reaches_the_tree() -> None:
-    """The real clock, because Django does some of its work in threads."""
+    """This uses the real clock, because Django does some of its work in threads."""
     kettle, in_django = Kettle(seconds=0), _module("django")
     with in_django.settings(in_django):
         async with Host(in_django.make(kettle.lifespan())) as host:

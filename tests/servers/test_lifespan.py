@@ -1,4 +1,4 @@
-"""`otpy.lifespan` as a server sees it, without one."""
+"""`otpy.lifespan` from the view of a server, without a real one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def slow(seconds: float, *, task_status: TaskStatus[None]) -> None:
 
 
 async def plain(scope: Any, receive: Any, send: Any) -> None:
-    """Serve without a lifespan; say so as Django does."""
+    """Serve without a lifespan, and refuse it as Django does."""
     if scope["type"] != "http":
         raise ValueError(scope["type"])
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -45,7 +45,7 @@ def tree_of(*children: ChildSpec | SupervisorSpec, **options: Any) -> Supervisor
 
 
 async def test_the_server_may_start_when_the_tree_is_ready(clock: MockClock) -> None:
-    """And not before: it takes three seconds here."""
+    """It may not start earlier: here it takes three seconds."""
     tree = otpy.lifespan(tree_of(ChildSpec("a", slow, args=(3,))))
     async with Host(tree.wrap(plain)) as host:
         assert clock.now == 3
@@ -56,7 +56,7 @@ async def test_the_server_may_start_when_the_tree_is_ready(clock: MockClock) -> 
 async def test_the_tree_is_stopped_before_the_server_hears_that_all_is_over(
     clock: MockClock, journal: Journal
 ) -> None:
-    """In reverse order, and the clean-up of its children is waited for."""
+    """The children stop in reverse order, and their clean-up is waited for."""
     tree = otpy.lifespan(tree_of(journal.spec("a", 1), journal.spec("b", 2)))
     async with Host(tree.wrap(plain)) as host:
         pass
@@ -68,7 +68,7 @@ async def test_the_tree_is_stopped_before_the_server_hears_that_all_is_over(
 async def test_a_start_that_hangs_fails_after_20_seconds_and_names_the_child(
     clock: MockClock, journal: Journal
 ) -> None:
-    """However deep it stands; and what had started is stopped."""
+    """This holds however deep the child stands, and started children are stopped."""
     deep = SupervisorSpec("deep", [ChildSpec("b", slow, args=(1000,))])
     tree = otpy.lifespan(tree_of(journal.spec("a"), deep))
     async with Host(tree.wrap(plain)) as host:
@@ -82,14 +82,14 @@ async def test_a_start_that_hangs_fails_after_20_seconds_and_names_the_child(
 
 
 async def test_a_start_may_take_for_ever_if_it_is_told_to(clock: MockClock) -> None:
-    """`start_timeout=None`."""
+    """The option is `start_timeout=None`."""
     tree = otpy.lifespan(tree_of(ChildSpec("a", slow, args=(1000,))), start_timeout=None)
     async with tree(None):
         assert clock.now == 1000
 
 
 async def test_a_tree_that_is_ready_in_time_is_not_disturbed_later(clock: MockClock) -> None:
-    """The limit is one of the start alone."""
+    """The limit applies to the start only."""
     tree = otpy.lifespan(tree_of(ChildSpec("a", slow, args=(19,))))
     async with tree(None):
         await clock.advance(100)
@@ -99,7 +99,7 @@ async def test_a_tree_that_is_ready_in_time_is_not_disturbed_later(clock: MockCl
 async def test_a_start_that_has_failed_is_not_blamed_on_the_limit(
     clock: MockClock, journal: Journal
 ) -> None:
-    """It comes while what had started takes its time to stop."""
+    """The limit is reached while started children are slow to stop."""
 
     async def fail(*, task_status: TaskStatus[None]) -> None:
         await asyncio.sleep(18)
@@ -115,7 +115,7 @@ async def test_a_start_that_has_failed_is_not_blamed_on_the_limit(
 async def test_a_child_that_does_not_start_keeps_the_server_from_starting(
     clock: MockClock,
 ) -> None:
-    """At once, with what it raised."""
+    """The start fails at once, with the error of the child."""
 
     async def fail(*, task_status: TaskStatus[None]) -> None:
         raise Boom("no paper")
@@ -129,7 +129,7 @@ async def test_a_child_that_does_not_start_keeps_the_server_from_starting(
 async def test_a_tree_that_gave_up_ends_the_lifespan_where_there_is_no_server(
     clock: MockClock, journal: Journal
 ) -> None:
-    """A test has no SIGTERM to send: the failure is raised, as out of `otpy.start`."""
+    """A test has no SIGTERM to send, so the failure is raised, as from `otpy.start`."""
     tree = otpy.lifespan(tree_of(journal.spec("a"), intensity=0))
     async with Host(tree.wrap(plain)) as host:
         journal.crash["a"].set()
@@ -143,7 +143,7 @@ async def test_a_tree_that_gave_up_ends_the_lifespan_where_there_is_no_server(
 async def test_a_body_that_ends_in_the_same_moment_is_not_cancelled(
     clock: MockClock, journal: Journal
 ) -> None:
-    """The failure is raised, and nothing arrives afterwards."""
+    """The failure is raised, and no cancellation arrives afterwards."""
     tree = otpy.lifespan(tree_of(journal.spec("a"), intensity=0))
     with pytest.raises(SupervisorFailed):
         async with tree(None):
@@ -155,7 +155,7 @@ async def test_a_body_that_ends_in_the_same_moment_is_not_cancelled(
 
 @pytest.mark.real_time
 def test_a_server_in_a_thread_is_not_ended() -> None:
-    """The process belongs to somebody else: the failure is raised out of the lifespan."""
+    """The process is not the server's own, so the lifespan raises the failure."""
     raised: list[BaseException] = []
 
     async def serve() -> None:
@@ -177,7 +177,7 @@ def test_a_server_in_a_thread_is_not_ended() -> None:
 async def test_requests_are_refused_while_the_tree_stops(
     clock: MockClock, journal: Journal
 ) -> None:
-    """From the moment it gives up, although its children take their time."""
+    """This begins when the tree gives up, although its children are slow to stop."""
     tree = otpy.lifespan(tree_of(journal.spec("a", 3), journal.spec("b"), intensity=0))
     async with Host(tree.wrap(plain)) as host:
         journal.crash["b"].set()
@@ -188,7 +188,7 @@ async def test_requests_are_refused_while_the_tree_stops(
 
 
 async def test_websockets_are_refused_too(clock: MockClock, journal: Journal) -> None:
-    """Before they are accepted, with the code that says: try again later."""
+    """They are closed before they are accepted, with the code for "try again later"."""
     tree = otpy.lifespan(tree_of(journal.spec("a"), intensity=0))
     sent: list[Any] = []
 
@@ -209,7 +209,7 @@ async def test_websockets_are_refused_too(clock: MockClock, journal: Journal) ->
 async def test_a_tree_that_ended_in_good_order_disturbs_nobody_where_there_is_no_server(
     clock: MockClock,
 ) -> None:
-    """The body goes on, as that of `otpy.start`; what is wrapped refuses to serve."""
+    """The body goes on, as with `otpy.start`; a wrapped application refuses to serve."""
     work = ChildSpec("a", asyncio.sleep, args=(5,), restart=Restart.TRANSIENT, significant=True)
     tree = otpy.lifespan(tree_of(work, auto_shutdown=AutoShutdown.ANY_SIGNIFICANT))
     async with Host(tree.wrap(plain)) as host:
@@ -221,7 +221,7 @@ async def test_a_tree_that_ended_in_good_order_disturbs_nobody_where_there_is_no
 
 
 async def test_the_root_can_be_had_while_the_server_runs(clock: MockClock) -> None:
-    """Under its path as a child has one; before and after there is nothing to be had."""
+    """The state has it under the name `otpy`; before and after the run, there is no root."""
     tree = otpy.lifespan(tree_of(ChildSpec("a", forever)))
     for _ in range(2):  # a test may run the same application again
         with pytest.raises(NotRunning, match="web"):
@@ -235,13 +235,13 @@ async def test_the_root_can_be_had_while_the_server_runs(clock: MockClock) -> No
 
 
 async def test_an_application_whose_state_takes_no_names_is_left_alone(clock: MockClock) -> None:
-    """It may mean something else by that word."""
+    """Its attribute `state` may have another meaning."""
     async with otpy.lifespan(tree_of())(SimpleNamespace(state="running")) as state:
         assert state["otpy"].running
 
 
 async def test_one_lifespan_serves_one_application_at_a_time(clock: MockClock) -> None:
-    """Or nobody could say which root is meant; the one that runs is not disturbed."""
+    """Otherwise the root would be ambiguous; the running application is not affected."""
     tree = otpy.lifespan(tree_of(ChildSpec("a", forever)))
     async with tree(None):
         with pytest.raises(RuntimeError, match="web: this lifespan runs already"):
@@ -253,7 +253,7 @@ async def test_one_lifespan_serves_one_application_at_a_time(clock: MockClock) -
 async def test_it_is_an_async_generator_for_those_who_want_one(
     clock: MockClock, journal: Journal
 ) -> None:
-    """As aiohttp did before 3.14."""
+    """This is the form that aiohttp used before 3.14."""
     iterator: Any = otpy.lifespan(tree_of(journal.spec("a")))(None)
     assert aiter(iterator) is iterator
     await anext(iterator)
@@ -265,7 +265,7 @@ async def test_it_is_an_async_generator_for_those_who_want_one(
 
 
 async def test_hooks_get_the_reports_of_each_run(clock: MockClock) -> None:
-    """Those of an iterator too, which can be read but once."""
+    """This includes hooks from an iterator, which can be read only once."""
     heard: list[str] = []
 
     def hear(report: Report) -> None:
@@ -293,7 +293,7 @@ async def test_hooks_get_the_reports_of_each_run(clock: MockClock) -> None:
 def test_what_can_never_work_is_refused_where_it_is_written(
     options: dict[str, Any], text: str
 ) -> None:
-    """And not by a server, an hour later."""
+    """The error does not wait until a server starts."""
     spec: Any = options.pop("spec", tree_of())
     with pytest.raises(InvalidSpec) as caught:
         otpy.lifespan(spec, **options)
@@ -301,7 +301,7 @@ def test_what_can_never_work_is_refused_where_it_is_written(
 
 
 async def test_an_unfinished_start_can_be_cancelled(clock: MockClock, journal: Journal) -> None:
-    """As a server does that is told to stop: what had started is stopped, and it may run again."""
+    """A server that is told to stop does so: started children are stopped, and it may run again."""
     tree = otpy.lifespan(tree_of(journal.spec("a"), ChildSpec("b", slow, args=(10,))))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(2), tree(None):

@@ -1,4 +1,4 @@
-"""A tree inside each web server, as a process of its own with a socket of its own."""
+"""A tree inside each web server, in a process of its own with a socket of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _server(package: str, *options: str, module: str | None = None) -> Server:
 
 
 def break_it(server: Server) -> None:
-    """Let the tree give up while a request is in flight, which is answered all the same."""
+    """Let the tree give up during a request; check that the request is still answered."""
     slow = server.ask("/slow")
     server.until("slow begins")
     answer = server.get("/break")
@@ -49,7 +49,7 @@ def break_it(server: Server) -> None:
 
 
 def test_uvicorn_ends_with_status_1_when_the_tree_gives_up() -> None:
-    """It answers what is in flight, refuses what is new, and stderr says why in one line."""
+    """It answers requests in flight, and stderr has the reason in one line."""
     with uvicorn(APP) as server:
         server.listens()
         pid = server.pid()
@@ -62,7 +62,7 @@ def test_uvicorn_ends_with_status_1_when_the_tree_gives_up() -> None:
 
 
 def test_uvicorn_answers_what_is_in_flight_before_the_tree_stops() -> None:
-    """SIGTERM: the request first, then the children in reverse; and they started before it."""
+    """After SIGTERM the request comes first, then the children, in reverse start order."""
     with uvicorn("--factory", "tests.servers.service:starlette") as server:
         server.listens()
         slow = server.ask("/slow")
@@ -78,7 +78,7 @@ def test_uvicorn_answers_what_is_in_flight_before_the_tree_stops() -> None:
 
 
 def test_uvicorn_stops_in_order_when_the_tree_ends_in_good_order() -> None:
-    """Status 0, as of `otpy.run`, and the lifespan is left as at any other stop."""
+    """The status is 0, as with `otpy.run`, and the lifespan ends as at any other stop."""
     with uvicorn(APP) as server:
         server.listens()
         pid = server.pid()
@@ -89,14 +89,14 @@ def test_uvicorn_stops_in_order_when_the_tree_ends_in_good_order() -> None:
 
 
 def test_uvicorn_stops_when_the_tree_has_ended_before_it_was_ready() -> None:
-    """In good order too: there is no time when nobody looks."""
+    """An end in good order is noticed even before the server is ready."""
     with uvicorn("tests.servers.service:brief") as server:
         assert server.status() == 0
     assert "web has ended in good order" in server.output
 
 
 def test_uvicorn_ends_with_the_status_that_a_hook_or_callback_asks_for() -> None:
-    """`SystemExit` shuts the tree down in order, and then the server."""
+    """`SystemExit` stops the tree in order, and then the server."""
     with uvicorn("--loop", "asyncio", APP) as server:
         server.listens()
         server.get("/quit")
@@ -105,7 +105,7 @@ def test_uvicorn_ends_with_the_status_that_a_hook_or_callback_asks_for() -> None
 
 
 def test_uvicorn_does_not_start_when_the_tree_hangs() -> None:
-    """The text names the child; and the process ends although that child refuses to."""
+    """The text names the child, and the process ends although that child refuses to."""
     with uvicorn("tests.servers.service:hanging") as server:
         assert server.status() != 0
     why = "web/stuck: web did not start: still starting after start_timeout=1 s"
@@ -115,7 +115,7 @@ def test_uvicorn_does_not_start_when_the_tree_hangs() -> None:
 
 
 def test_hypercorn_ends_in_time_although_a_child_refuses_to() -> None:
-    """After SIGTERM too: its event loop alone would wait for the child's thread for ever."""
+    """This holds after SIGTERM too: the loop alone would wait for ever for the thread."""
     with hypercorn("--workers", "0", "tests.servers.service:refusing") as server:
         server.listens()
         server.terminate()
@@ -130,7 +130,7 @@ def test_hypercorn_ends_in_time_although_a_child_refuses_to() -> None:
 
 
 def test_uvicorn_ends_in_time_although_a_request_never_does() -> None:
-    """After `stop_timeout`, with the same status."""
+    """It ends after `stop_timeout`, with the same status."""
     with uvicorn("tests.servers.service:impatient") as server:
         server.listens()
         never = server.ask("/never")
@@ -142,7 +142,7 @@ def test_uvicorn_ends_in_time_although_a_request_never_does() -> None:
 
 
 def test_uvicorn_ends_in_time_although_its_loop_is_blocked() -> None:
-    """The last resort is a thread, and needs no loop."""
+    """The last resort is a thread, which needs no loop."""
     with uvicorn("tests.servers.service:impatient") as server:
         server.listens()
         blocked = server.ask("/block")
@@ -152,7 +152,7 @@ def test_uvicorn_ends_in_time_although_its_loop_is_blocked() -> None:
 
 
 def test_uvicorn_replaces_the_one_worker_whose_tree_gave_up() -> None:
-    """`--workers 2`: the other one serves on meanwhile."""
+    """With `--workers 2`, the other worker goes on serving."""
     with uvicorn("--workers", "2", APP) as server:
         server.listens()
         _one_is_replaced(server)
@@ -161,7 +161,7 @@ def test_uvicorn_replaces_the_one_worker_whose_tree_gave_up() -> None:
 
 @pytest.mark.parametrize("worker", ["uvicorn_worker.UvicornWorker", "asgi"])
 def test_gunicorn_replaces_the_one_worker_whose_tree_gave_up(worker: str) -> None:
-    """With workers of uvicorn, and with its own."""
+    """This holds for the workers of uvicorn, and for gunicorn's own."""
     with gunicorn("--worker-class", worker, APP) as server:
         server.listens()
         _one_is_replaced(server)
@@ -181,7 +181,7 @@ def _one_is_replaced(server: Server) -> None:
 
 
 def test_uvicorn_says_what_happened_under_its_reloader(tmp_path: Path) -> None:
-    """`--reload`: one line, and nothing is served until a file changes."""
+    """With `--reload` there is one line, and nothing is served until a file changes."""
     file = tmp_path / "program.py"
     file.touch()
     with uvicorn("--reload", "--reload-dir", str(tmp_path), APP) as server:
@@ -199,9 +199,9 @@ def test_uvicorn_says_what_happened_under_its_reloader(tmp_path: Path) -> None:
 
 
 def test_hypercorn_ends_and_says_why() -> None:
-    """Its worker cannot be asked to stop: what is in flight is answered, and the rest is 503.
+    """Its worker cannot be asked to stop: a request in flight is answered, and later ones get 503.
 
-    The worker ends with status 1; hypercorn itself keeps that for itself.
+    The worker ends with status 1, which hypercorn itself does not pass on.
     """
     with hypercorn(APP) as server:
         server.listens()
@@ -220,7 +220,7 @@ def test_hypercorn_ends_and_says_why() -> None:
 
 
 def test_hypercorn_that_nobody_wrapped_ends_too() -> None:
-    """Then nobody counts the requests in flight, and they have a second."""
+    """Without the wrapper, requests in flight are not counted, and have one second."""
     with hypercorn("tests.servers.service:starlette()") as server:
         server.listens()
         break_it(server)
@@ -229,7 +229,7 @@ def test_hypercorn_that_nobody_wrapped_ends_too() -> None:
 
 
 def test_hypercorn_without_workers_ends_with_status_1() -> None:
-    """`-w 0`: it stops in order, and has the status."""
+    """With `-w 0` it stops in order, and has that status."""
     with hypercorn("--workers", "0", APP) as server:
         server.listens()
         break_it(server)
@@ -238,7 +238,7 @@ def test_hypercorn_without_workers_ends_with_status_1() -> None:
 
 
 def test_aiohttp_ends_with_status_1_when_the_tree_gives_up() -> None:
-    """`cleanup_ctx` under `run_app`, which answers what is in flight too."""
+    """`cleanup_ctx` under `run_app` answers requests in flight too."""
     with aiohttp() as server:
         server.listens()
         break_it(server)

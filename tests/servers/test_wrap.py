@@ -1,4 +1,4 @@
-"""`Lifespan.wrap`: a tree around applications that take part in the lifespan, or do not."""
+"""`Lifespan.wrap`: a tree around applications with and without a lifespan."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def tree(journal: Journal) -> otpy.Lifespan[otpy.Supervisor]:
 
 
 def says(*messages: str, fails_after: str = "") -> tuple[App, list[str]]:
-    """Return an application that gives these answers, and a list of what it heard."""
+    """Return an application that sends these messages, and a list of the messages that it got."""
     heard: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await asyncio.sleep(0)  # the children begin
+        await asyncio.sleep(0)  # let the children begin
         for message in messages:
             heard.append((await receive())["type"])
             await send({"type": f"lifespan.{message}", "message": "why"})
@@ -45,7 +45,7 @@ Tree = otpy.Lifespan[otpy.Supervisor]
 async def test_the_application_starts_and_stops_inside_the_tree(
     clock: MockClock, tree: Tree, journal: Journal
 ) -> None:
-    """What it does at its own start and stop may use the children."""
+    """The application may use the children in its own start and stop."""
     at: list[bool] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -77,7 +77,7 @@ async def returns_when_started(scope: Any, receive: Any, send: Any) -> None:
 async def test_an_application_without_a_lifespan_has_a_tree_all_the_same(
     clock: MockClock, tree: Tree, journal: Journal, app: App
 ) -> None:
-    """However it says that it takes no part: the tree runs until the server stops."""
+    """In whatever way it declines the lifespan, the tree runs until the server stops."""
     async with Host(tree.wrap(app)) as host:
         await clock.advance(10)
         assert host.said == ["startup.complete"]
@@ -90,7 +90,7 @@ async def test_an_application_without_a_lifespan_has_a_tree_all_the_same(
 async def test_an_application_that_does_not_start_is_told_of_once(
     clock: MockClock, tree: Tree, journal: Journal, fails_after: str
 ) -> None:
-    """With its own words, whether it then raises or not; and the tree is stopped."""
+    """The server gets its text once, whether it then raises or not; the tree stops."""
     app, heard = says("startup.failed", fails_after=fails_after)
     async with Host(tree.wrap(app)) as host:
         await clock.advance(5)
@@ -110,7 +110,7 @@ async def test_an_application_that_does_not_start_is_told_of_once(
 async def test_an_application_that_stops_badly_is_told_of_when_the_tree_has_ended(
     clock: MockClock, tree: Tree, journal: Journal, last: str, fails_after: str, said: str
 ) -> None:
-    """The server waits for the tree, whatever the application has said before."""
+    """The server waits for the tree, whatever the application has sent before."""
     app, _ = says("startup.complete", last, fails_after=fails_after)
     async with Host(tree.wrap(app)) as host:
         pass
@@ -123,7 +123,7 @@ async def test_an_application_that_stops_badly_is_told_of_when_the_tree_has_ende
 async def test_an_application_that_fails_while_it_serves_takes_the_tree_along(
     clock: MockClock, tree: Tree, journal: Journal
 ) -> None:
-    """The lifespan is over then; what comes is refused."""
+    """The lifespan then ends, and later requests are refused."""
     app, _ = says("startup.complete", fails_after="startup.complete")
     async with Host(tree.wrap(app)) as host:
         await clock.advance(5)
@@ -135,7 +135,7 @@ async def test_an_application_that_fails_while_it_serves_takes_the_tree_along(
 async def test_a_request_finds_the_root_where_the_server_keeps_no_state(
     clock: MockClock, tree: Tree
 ) -> None:
-    """As it is with servers that are older than lifespan state; theirs is not changed."""
+    """Servers that are older than lifespan state behave so; their scopes are not changed."""
     seen: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -154,7 +154,7 @@ async def test_a_request_finds_the_root_where_the_server_keeps_no_state(
 
 
 async def test_a_server_without_a_lifespan_is_told_of(tree: Tree) -> None:
-    """`uvicorn --lifespan off`: nothing is served by a tree that was never started."""
+    """With `uvicorn --lifespan off`, the tree was never started, so every request fails."""
     with pytest.raises(RuntimeError, match="has not run the lifespan"):
         await tree.wrap(returns)({"type": "http"}, None, None)
 

@@ -1,4 +1,4 @@
-"""Children of random trees: what they do all day, and how they end."""
+"""The children of random trees: what they do, and how they end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def short(seconds: float, error: Exception | None = None) -> None:
 
 
 async def slow_to_stop(seconds: float) -> None:
-    """Take its time to clean up."""
+    """Clean up slowly."""
     try:
         await asyncio.sleep(1e6)
     finally:
@@ -53,7 +53,7 @@ async def slow_to_stop(seconds: float) -> None:
 
 
 async def slow_at_both(seconds: float, *, task_status: Any) -> None:
-    """Take its time to be ready, and to clean up when it is told to end."""
+    """Become ready slowly, and clean up slowly after a request to end."""
     try:
         await asyncio.sleep(seconds)
         task_status.started()
@@ -63,7 +63,7 @@ async def slow_at_both(seconds: float, *, task_status: Any) -> None:
 
 
 async def reluctant() -> None:
-    """Look only after a cancellation whether it was asked to stop."""
+    """Ask only after a cancellation whether the supervisor wants a stop."""
     loop = asyncio.get_running_loop()
     try:
         await asyncio.sleep(1e6)
@@ -78,7 +78,7 @@ async def reluctant() -> None:
 
 
 async def slow_to_start(seconds: float, *, task_status: Any) -> None:
-    """Take its time to be ready."""
+    """Become ready slowly."""
     await asyncio.sleep(seconds)
     task_status.started(seconds)
     await asyncio.sleep(1e6)
@@ -95,7 +95,7 @@ async def declines_at_times(*, task_status: Any) -> None:
 
 
 async def fails_to_restart(*, task_status: Any) -> None:
-    """Start once, and then at every third attempt only."""
+    """Start once, and then only at every third attempt."""
     await asyncio.sleep(0.1)
     if otpy.current().incarnation % 3 != 1:
         raise ConnectionError("not yet")
@@ -105,14 +105,14 @@ async def fails_to_restart(*, task_status: Any) -> None:
 
 
 async def polite() -> None:
-    """Wait to be asked."""
+    """Wait for the request to stop."""
     await otpy.current().stop_requested()
     await asyncio.sleep(0.1)
 
 
 @asynccontextmanager
 async def resource() -> AsyncGenerator[str]:
-    """Open and close something."""
+    """Open and close a resource."""
     await asyncio.sleep(0.05)
     try:
         yield "open"
@@ -121,7 +121,7 @@ async def resource() -> AsyncGenerator[str]:
 
 
 async def grouped(seconds: float) -> None:
-    """Have tasks of its own, of which one fails."""
+    """Start tasks in a group, of which one fails."""
 
     async def member(error: Exception | None) -> None:
         await asyncio.sleep(seconds)
@@ -129,7 +129,7 @@ async def grouped(seconds: float) -> None:
             raise error
 
     me = otpy.current()
-    name = None if me.alive else me.path  # who was given up before may leave tasks, as itself
+    name = None if me.alive else me.path  # an abandoned child may leave tasks that count as its own
     async with anyio.create_task_group() as group:
         group.start_soon(forever, name=name)
         group.start_soon(member, None, name=name)
@@ -151,7 +151,7 @@ async def linked(seconds: float, error: Exception | None) -> None:
 
 
 async def trapping(count: int) -> None:
-    """Link neighbours and take what comes of it as values."""
+    """Link neighbours and receive their ends as values."""
     ledger, me = Ledger.current(), otpy.current()
     signals = otpy.signals.trap_exit()
     for _ in range(2):
@@ -164,7 +164,7 @@ async def trapping(count: int) -> None:
 
 
 async def watching() -> None:
-    """Wait for the end of a neighbour, and hear of it once."""
+    """Wait for the end of a neighbour, and check that the notice is right."""
     ledger, me = Ledger.current(), otpy.current()
     neighbour = random.choice([ledger.anybody(me), ledger.anyone_ever()])
     if neighbour is None or neighbour is me:
@@ -176,7 +176,7 @@ async def watching() -> None:
 
 
 async def registered(key: str) -> None:
-    """Hold a name as long as nobody else does."""
+    """Hold a name while it is free."""
     ledger = Ledger.current()
     for registry in ledger.registries:
         try:
@@ -206,7 +206,7 @@ async def double(item: int) -> int:
 
 
 async def employer(seed: int) -> None:
-    """Give work to a task supervisor, one piece by one."""
+    """Give work to a task supervisor, one piece at a time."""
     rng, ledger, me = random.Random(seed), Ledger.current(), otpy.current()
     while True:
         crew = ledger.supervisor_of_tasks()
@@ -227,7 +227,7 @@ async def employer(seed: int) -> None:
 
 
 async def dismissed(task: Task[Any], seconds: float) -> None:
-    """Shut a task down, and see that it is gone in time and nobody else with it."""
+    """Shut a task down, and check that it ends in time."""
     ledger, began = Ledger.current(), asyncio.get_running_loop().time()
     if task.owner is not None:
         ledger.signals.unlinked(task.owner, task.process)
@@ -238,7 +238,7 @@ async def dismissed(task: Task[Any], seconds: float) -> None:
 
 
 async def streaming(seed: int) -> None:
-    """Run a stream of tasks, and see that all results come, in order."""
+    """Run a stream of tasks, and check that all results come, in order."""
     rng, ledger = random.Random(seed), Ledger.current()
     crew = ledger.supervisor_of_tasks()
     if crew is None:
@@ -284,7 +284,7 @@ async def streaming(seed: int) -> None:
 
 
 async def customer(seed: int) -> None:
-    """Ask the servers of the tree, again and again."""
+    """Call the servers of the tree repeatedly."""
     rng, ledger = random.Random(seed), Ledger.current()
     for _ in range(6):
         await asyncio.sleep(rng.choice([0, 0.1, 0.7]))
@@ -298,7 +298,7 @@ Kind = Callable[[random.Random], tuple[Any, tuple[Any, ...]]]
 
 
 def seconds(rng: random.Random) -> float:
-    """Draw a short time; several children often have the same."""
+    """Draw a short time; several children often get the same."""
     return rng.choice([0.0, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, round(rng.uniform(0, 3), 1)])
 
 

@@ -1,4 +1,4 @@
-"""What may come out of a child's code, a hook or a callback: the usual and the unusual."""
+"""Errors that a child, a hook or a callback may raise: usual and unusual ones."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Callable
 
 
 class Unspeakable(Exception):
-    """An error that cannot be told."""
+    """An error whose `str()` fails."""
 
     def __str__(self) -> str:
         raise ValueError("no text")
 
 
 class Unspeakable2(Unspeakable):
-    """An error that cannot be shown either."""
+    """An error whose `repr()` fails too."""
 
     def __repr__(self) -> str:
         raise ValueError("no representation")
 
 
 class Wordless(Exception):
-    """An error whose text is none."""
+    """An error whose text is None."""
 
     def __str__(self) -> str:
         return None  # type: ignore[return-value]  # noqa: PLE0307 - that is what is wrong
 
 
 class Strange(BaseException):
-    """No `Exception`, and known to nobody."""
+    """An error that is not an `Exception`, and that no code knows."""
 
 
 Make = Callable[[], BaseException]
@@ -57,5 +57,5 @@ NUMBERS = range(len(_MAKERS))
 
 
 def error(number: int) -> BaseException:
-    """Return a new error of this number."""
+    """Return a new error with this number."""
     return _MAKERS[number]()

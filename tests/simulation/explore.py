@@ -4,11 +4,11 @@
     python -m tests.simulation.explore --seconds 15
     python -m tests.simulation.explore --seeds 1000000-1999999 --tally tally.txt
 
-The second form begins at a seed drawn by chance, and says which. Ends with status 1 and the seed if
-one fails; Ctrl-C ends it with what was done so far.
+The second form begins at a random seed, and prints it. It ends with status 1 and the seed if one
+fails; Ctrl-C ends it with the results so far.
 
-With `--tally` it prints nothing and plays all seeds, also behind one that fails: the file has how
-far it is, and which have failed and why.
+With `--tally` it prints nothing and plays all seeds, even after a failure: the file shows the
+progress, and which seeds have failed and why.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _KINDS: frozenset[type] = frozenset(
 
 
 class MemoryKept(AssertionError):
-    """Something of trees that have ended is still there."""
+    """An object of an ended tree is still in memory."""
 
 
 class Search:
     """A search over seeds.
 
     Attributes:
-        done: How many seeds were played.
-        asked: How often their users asked for something.
-        steps: How many steps and reports there were.
-        failures: What was wrong, by seed; of memory, by the last seed of the piece.
+        done: The number of played seeds.
+        asked: The number of requests of their users.
+        steps: The number of steps and reports.
+        failures: The failure of each seed; a failure of memory under the last seed of its piece.
     """
 
     def __init__(self, *, to_the_end: bool = False) -> None:
@@ -63,11 +63,11 @@ class Search:
         self._began = time.perf_counter()
 
     def run(self, seeds: Iterable[int]) -> Iterator[int]:
-        """Play one seed after the other; yield after each piece the seed that comes next.
+        """Play the seeds in order; yield after each piece the next seed.
 
         Raises:
-            SimulationFailed: A promise was broken, and the search is not one to the end.
-            MemoryKept: Memory did not return to where it was before the piece; likewise.
+            SimulationFailed: A promise was broken, and the search stops at failures.
+            MemoryKept: Memory did not return to its size before the piece; likewise.
         """
         for seed in seeds:
             try:
@@ -90,14 +90,14 @@ class Search:
             self.done += 1
 
     def check_memory(self) -> None:
-        """Check that nothing of any tree is left, and that there are no more objects than before.
+        """Check that no object of a tree is left, and that there are no more objects than before.
 
         Raises:
-            MemoryKept: There are.
+            MemoryKept: If there are.
         """
         gc.collect()
         objects = gc.get_objects()
-        # By no `isinstance`: an abstract class keeps an object for each class it was asked about.
+        # Without `isinstance`: an abstract class caches each class it was asked about.
         kinds: list[type[object]] = [type(found) for found in objects]
         kept = Counter(kind.__name__ for kind in kinds if not _KINDS.isdisjoint(kind.__mro__))
         before, self._objects = self._objects, len(objects)
@@ -107,7 +107,7 @@ class Search:
             raise MemoryKept(f"{self._objects} objects, and {before} a piece before")
 
     def __str__(self) -> str:
-        """Return what was done."""
+        """Return a summary of the search."""
         seconds = time.perf_counter() - self._began
         return f"{self.done} seeds, {self.steps} steps, {self.asked} requests in {seconds:.0f} s"
 

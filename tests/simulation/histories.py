@@ -1,4 +1,4 @@
-"""What must hold of a tree's history: of every start, every report, and every moment of rest."""
+"""The promises about a tree's history: every start, every report, every moment of rest."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ from tests.simulation.ledger import RUNNING, Ledger, Office, supervisors
 
 
 def restarts(restart: Restart, reason: ExitReason) -> bool:
-    """Whether a child that ended by itself is started again; OTP's table, written down again."""
+    """Whether a child that ended by itself restarts; this is OTP's table, written again."""
     if restart is Restart.TRANSIENT:
         return not isinstance(reason, Normal | Shutdown)
     return restart is Restart.PERMANENT
 
 
 def _is_stopped_too(machine: Any, key: str) -> bool:
-    """Whether a machine that is ending has decided to end this child as well.
+    """Whether an ending machine has decided to end this child as well.
 
-    It may work off a request to start a child and an exit that is one too many in one go, and the
-    start is performed when both have been decided.
+    It may handle a request to start a child and an exit above the limit in one step, and the start
+    is performed when both have been decided.
     """
     child = machine.children[key]
     return child.status is Status.STOPPING or child in getattr(machine, "_stops", ())
@@ -77,7 +77,7 @@ class Histories:
     # --- starts ----------------------------------------------------------------------------------
 
     def begins(self, process: Process) -> None:
-        """A worker is started, in this very moment."""
+        """Check a worker that is being started."""
         ledger, parent, key = self.ledger, process.parent, process.id
         machine: Any = shell_of(parent)._machine
         before = ledger.last.get((parent, key))
@@ -88,7 +88,7 @@ class Histories:
             in_time or _is_stopped_too(machine, key), "{} was started by {}", process, parent
         )
         if key in office.order and process.incarnation == 1:
-            office.order.remove(key)  # it was forgotten, and has come back as another
+            office.order.remove(key)  # it was forgotten, and a new child has its id
         if key not in office.order:
             office.order.append(key)
         if before is not None and process.incarnation > 1:
@@ -107,7 +107,7 @@ class Histories:
     def _check_successor(self, process: Process, number: int, old: Process) -> None:
         self.expect(process.incarnation == number + 1, "{} came after {}", process, number)
         self.expect(not old.alive, "{} began before the end of {}", process, old)
-        if not isinstance(old.exit_reason, Normal):  # who declined has no reason
+        if not isinstance(old.exit_reason, Normal):  # a child that declined has no reason
             known = process.last_exit == old.exit_reason
             self.expect(known, "{} knows {}, not {}", process, process.last_exit, old)
 
@@ -131,12 +131,12 @@ class Histories:
         late = self._after(office, process.id, siblings)
         self.expect(not late, "{} was started before {} had ended", process, late)
         if strategy is Strategy.ONE_FOR_ALL:
-            # Not what the machine knows: an exit that it dealt with in the same go comes later.
+            # Not the machine's state: an exit that it handled in the same step comes later.
             waits = [*shell_of(process.parent)._timers]
             self.expect(not waits, "{} was started, and {} wait", process, waits)
 
     def _try_again(self, machine: Any, office: Office, process: Process) -> None:
-        """A restart that failed is counted when it is tried again, by whichever child first."""
+        """Count a failed restart when it is tried again, by the first child that starts."""
         alone = isinstance(machine.spec, DynamicSpec)
         alone = alone or machine.spec.strategy is Strategy.ONE_FOR_ONE
         for key in [process.id] if alone else [*office.failures]:
@@ -146,7 +146,7 @@ class Histories:
             office.failures.clear()
 
     def _check_retry(self, machine: Any, office: Office, process: Process) -> None:
-        """A start after a restart that failed is counted like the first."""
+        """Check that a start after a failed restart counts like the first."""
         failed = office.failures.pop(process.id, None)
         own = isinstance(process.spec, ChildSpec) and process.spec.intensity is not None
         touched = process.path in self.ledger.touched
@@ -164,7 +164,7 @@ class Histories:
         return [p for p in self.ledger.alive.values() if p.parent is parent]
 
     def _by_hand(self, shell: SupervisorHandle) -> bool:
-        # Also where the touched one was deleted: others may have waited for it.
+        # This holds even where the touched child was deleted: others may have waited for it.
         return any(path.rpartition("/")[0] == shell.path for path in self.ledger.touched)
 
     @staticmethod
@@ -175,7 +175,7 @@ class Histories:
     # --- reports ---------------------------------------------------------------------------------
 
     def hear(self, report: Report) -> None:
-        """Take a report."""
+        """Handle a report."""
         self.ledger.reports.append(report)
         self.ledger.loop.schedule.record.append(report)
         if isinstance(report, HookFailed):
@@ -204,7 +204,7 @@ class Histories:
                 pass
 
     def _hear_failure(self, report: HookFailed) -> None:
-        """Take that a hook or callback has raised; it is told once."""
+        """Handle the report of a failed hook or callback, which must come once."""
         number = self.ledger.raised.get(report.error)
         self.expect(number == 0, "{} came {} times before", type(report.error), number)
         self.ledger.raised[report.error] = 1
@@ -235,7 +235,7 @@ class Histories:
             return
         shell, office = found
         number, process = self.ledger.last.get((shell, report.id), (0, None))
-        if process is None or number != report.incarnation:  # too short a life to be seen
+        if process is None or number != report.incarnation:  # the life was too short to be seen
             if isinstance(report, ChildStartFailed) and report.context is not None:
                 office.failed.setdefault(report.id, []).append(floor(report.time))
             return
@@ -253,7 +253,7 @@ class Histories:
             self._check_stop(shell, office, process, report)
 
     def _check_cause(self, process: Process, report: ChildExited) -> None:
-        """Nobody is told to end for nothing."""
+        """Check that a child which was told to end had a cause."""
         task = getattr(getattr(process.spec, "start", None), "__name__", "")
         known = process in self.ledger.blamed or process in self.ledger.killed
         slow = isinstance(getattr(live_of(process).ending, "error", None), StartTimeout)
@@ -287,7 +287,7 @@ class Histories:
             return
         if machine.phase is Phase.STOPPING:
             above = shell.process
-            # A stop of the group may be told of when the supervisor has decided more since.
+            # A stop of the group may be reported after later decisions of the supervisor.
             wanted = office.told or office.regroups or None in self.ledger.killed
             wanted = wanted or (above is not None and live_of(above).ending is not None)
             unwanted = machine._ending.failure is None and not wanted
@@ -315,9 +315,9 @@ class Histories:
             self._check_count(cast("Shell", shell)._machine, office, report)
 
     def _take_over(self, shell: SupervisorHandle, office: Office, report: ChildRestarting) -> None:
-        """A child that is restarted with its group waits for those that back off in their place.
+        """Let a child that restarts with its group take over the delays of the others.
 
-        If a user terminates it, nobody waits for them any more: they have no time of their own.
+        If a user terminates it, the delays of the others end too: they have none of their own.
         """
         machine: Any = cast("Shell", shell)._machine
         at = report.time + report.delay
@@ -333,7 +333,7 @@ class Histories:
         office.due[report.id] = at, report.path
 
     def _check_limit(self, report: SupervisorGaveUp) -> None:
-        """No supervisor gives up without having tried."""
+        """Check that a supervisor gives up only after enough restarts."""
         found = self._office(report.path)
         if found is None:
             return
@@ -353,7 +353,7 @@ class Histories:
     # --- at rest ---------------------------------------------------------------------------------
 
     async def check_tables(self) -> None:
-        """Check, when nothing can happen without time passing, that supervisors know who lives."""
+        """Check, when only time can bring events, that supervisors know their living children."""
         ledger, root = self.ledger, self.ledger.tree.root
         now = (len(ledger.lives), len(ledger.alive), ledger.bound)
         for shell in [*supervisors(root)] if root is not None else ():
@@ -362,7 +362,7 @@ class Histories:
             with suppress(OtpyError):
                 known, counts = await shell.which_children(), await shell.count_children()
                 if now != (len(ledger.lives), len(ledger.alive), ledger.bound):
-                    return  # the end came in between
+                    return  # the tree ended in between
                 self._check_answers(shell, known, counts)
 
     def _check_answers(
@@ -379,7 +379,7 @@ class Histories:
         self.expect(right, "{} counts {}, and knows {}", shell, counts, known)
 
     def check_rest(self) -> None:
-        """Check what must hold when nothing can happen without time passing."""
+        """Check the promises that hold when only time can bring more events."""
         for process in [p for p in self.ledger.alive.values() if p.supervisor is None]:
             task = live_of(process).task
             self.expect(task is None or not task.done(), "{} has ended, nobody knows", process)
@@ -431,7 +431,7 @@ class Histories:
         return life is not None and isinstance(life.body, Ignore)
 
     def _check_busy(self, shell: SupervisorHandle, machine: Any) -> None:
-        """A supervisor that is busy waits for a child that starts or stops."""
+        """Check that a busy supervisor waits for a child that starts or stops."""
         children = machine.children.values()
         busy = [c for c in children if c.status.value in ("starting", "stopping")]
         self.expect(bool(busy), "{} waits for nobody", shell)
@@ -443,7 +443,7 @@ class Histories:
             )
 
     def check_end(self) -> None:
-        """Check what must hold when the tree has ended."""
+        """Check the promises that hold after the end of the tree."""
         alive = [*self.ledger.alive.values()]
         self.expect(not alive, "{} live", alive)
         heard = self.hear in self.ledger.tree.hooks

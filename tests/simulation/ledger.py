@@ -1,4 +1,4 @@
-"""An account of one tree, kept from outside: every life as its own code saw it."""
+"""An account of one tree, kept from outside: every life, as its own code saw it."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class Life:
     """One life of a worker.
 
     Attributes:
-        process: It.
-        begun: When it was started (seconds).
-        body: How far its code has come; an exception is what came out of it.
-        wanted: What it was told to end with, when its code was cancelled.
-        told: When its supervisor cancelled it for the first time.
-        grace: Seconds that it has then, unless it is killed.
-        ended: When it has ended.
+        process: The process.
+        begun: The time of its start (seconds).
+        body: The progress of its code, or the exception that it raised.
+        wanted: The reason with which it was told to end, when its code was cancelled.
+        told: The time of the first cancellation by its supervisor.
+        grace: Seconds that it then has, unless it is killed.
+        ended: The time of its end.
     """
 
     process: Process
@@ -75,16 +75,16 @@ class Life:
 
 @define(eq=False)
 class Office:
-    """What is known of one life of one supervisor.
+    """The known facts of one life of one supervisor.
 
     Attributes:
         order: Its children's keys, in start order.
-        restarts: When it restarted a child that had ended, in whole seconds.
-        retried: When it tried again to restart a child, in whole seconds.
-        failed: When restarts of a child failed, or were tried again since, in whole seconds.
-        failures: The children whose restart failed, and which life it would have been.
-        due: When children that back off are to be restarted, and the path of the child whose
-            restart that is: its own, or that of another which has taken it over for a group.
+        restarts: The times of its restarts of ended children, in whole seconds.
+        retried: The times of its retries of restarts, in whole seconds.
+        failed: The times at which restarts of a child failed, or were retried, in whole seconds.
+        failures: The children whose restart failed, and the number of the missing life.
+        due: The times of delayed restarts, and the path of the child whose restart that is: its
+            own, or that of another which has taken it over for a group.
         regroups: Whether it has begun to restart a group, and has started none of it.
         hurried: Whether a user has asked for a restart at once.
         changed: Whether a user has changed its order or its limits.
@@ -104,7 +104,7 @@ class Office:
 
 
 def supervisors(root: SupervisorHandle) -> Iterator[Shell]:
-    """Yield every supervisor that runs."""
+    """Yield every running supervisor."""
     shell = cast("Shell", root)
     yield shell
     for child in shell._machine.children.values():
@@ -114,32 +114,33 @@ def supervisors(root: SupervisorHandle) -> Iterator[Shell]:
 
 
 class Ledger:
-    """Stands between the supervisors of one tree and their workers.
+    """A layer between the supervisors of one tree and their workers.
 
-    What users and children do on purpose they note here, so that nobody takes it for a defect.
+    Users and children record here what they do on purpose, so that it does not count as a defect.
 
     Attributes:
-        broken: What should not have happened.
+        broken: The broken promises.
         touched: Paths of children that users have terminated, started or deleted.
-        killed: Whom users have killed, and when; None is the root.
-        blamed: Processes that somebody but their supervisor has told to end.
+        killed: The processes that users have killed, and when; None is the root.
+        blamed: Processes that were told to end, but not by their supervisor.
         ignoring: Paths that may refuse to end.
         reports: All reports.
         lives: Every life of a worker.
-        alive: Who is alive, supervisors included, by path.
+        alive: The living processes, supervisors included, by path.
         offices: Every life of a supervisor.
         last: The number and the process of the latest life of each child.
-        resized: How often users have changed the number of partitions, or could have.
-        orphans: Who was registered in a registry that has ended.
-        bound: How long the stop of the tree may take, once it has begun.
-        rest: Seconds that the block may take when the tree has ended.
-        attendants: Who hears of the end of some processes, and does harm.
-        raised: What hooks and callbacks have raised, and how often that was reported.
-        exits: What hooks and callbacks have raised to end the program.
-        errands: The tasks of those who ask the tree for something at an odd place.
-        strays: The tasks that workers have made and forgotten, by whom and when (seconds).
-        stubborn: Paths of workers that have made tasks which refuse to end.
-        over: Whether the tree has ended and nobody looks any more.
+        resized: The number of changes of the number of partitions by users, or of possible ones.
+        orphans: The processes that were registered in an ended registry.
+        bound: The bound of the stop of the tree, once it has begun.
+        rest: Seconds that the block may take after the end of the tree.
+        attendants: The callbacks at ends of processes that do harm.
+        raised: The errors of hooks and callbacks, and how often each was reported.
+        exits: The errors of hooks and callbacks that end the program.
+        errands: The tasks of requests to the tree from odd places.
+        strays: The tasks that workers have made and forgotten, with the process and the time
+            (seconds).
+        stubborn: Paths of workers with tasks that refuse to end.
+        over: Whether the tree has ended and all checks are over.
     """
 
     def __init__(self, plan: FaultPlan, loop: SimulatedLoop) -> None:
@@ -180,7 +181,7 @@ class Ledger:
         return cast("Ledger", shell_of(otpy.current().parent).tree.interposer)
 
     def put_around(self, inner: Callable[[Tree], Interposer]) -> Callable[[Tree], Interposer]:
-        """Return what makes this the interposer of a tree, outside of what was `inner`."""
+        """Return a maker of the tree's interposer: this ledger, around the one made by `inner`."""
 
         def make(tree: Tree) -> Any:
             self._inner, self.tree = inner(tree), tree
@@ -189,18 +190,18 @@ class Ledger:
         return make
 
     def expect(self, holds: bool, otherwise: str, *about: object) -> None:
-        """Note what should not have happened; nobody's step is disturbed.
+        """Record a broken promise, without disturbing any step.
 
         Args:
-            holds: Whether all is well, as nearly always: no text is made then.
-            otherwise: What is wrong, with a `{}` for each of what it is about.
-            *about: That.
+            holds: Whether the promise holds, as nearly always: no text is made then.
+            otherwise: The failure, with a `{}` for each object of `about`.
+            *about: The objects of the failure.
         """
         if not holds:
             self.broken.append(f"{self.loop.time():.3f} {otherwise.format(*about)}")
 
     def note_raised(self, error: BaseException, *, exits: bool) -> None:
-        """Note that a hook or callback is about to raise `error`, which may end the program."""
+        """Record that a hook or callback is about to raise `error`, which may end the program."""
         if exits:
             self.exits.append(error)
             self.stops()
@@ -208,7 +209,7 @@ class Ledger:
             self.raised[error] = 0
 
     def office(self, shell: SupervisorHandle) -> Office:
-        """Return what is known of a supervisor."""
+        """Return the known facts of a supervisor."""
         office = self.offices.get(shell)
         if office is None:
             office = self.offices[shell] = Office()
@@ -222,7 +223,7 @@ class Ledger:
         self.strays[asyncio.create_task(way(), name="stray")] = process, self.loop.time()
 
     def check_strays(self, now: float) -> None:
-        """Check that what workers have left behind until `now` has ended with them, or is named."""
+        """Check that left-over tasks of workers have ended with them by `now`, or are named."""
         named = self.tree.root.abandoned if self.tree.root is not None else ()
         for task, (process, made) in self.strays.items():
             ended = self.lives[process].ended
@@ -230,15 +231,15 @@ class Ledger:
                 self.expect(process in named, "{} has left {}", process, task)
 
     async def let_go(self) -> None:
-        """Let what refuses to end do so; nobody looks any more."""
+        """Release the tasks that refuse to end; all checks are over."""
         self.over = True
         if self.strays:
             await asyncio.wait(self.strays)
 
-    # --- whom children and users find ------------------------------------------------------------
+    # --- processes that children and users find --------------------------------------------------
 
     def anybody(self, me: Process | None, *, servers: bool = False) -> Process | None:
-        """Return some other worker that is alive; which one, the loop's chance decides."""
+        """Return some other living worker; the loop's random numbers decide which."""
         found = [
             process
             for process in self.alive.values()
@@ -252,7 +253,7 @@ class Ledger:
         return random.choice([*self.lives]) if self.lives else None
 
     def supervisor_of_tasks(self) -> TaskSupervisor | None:
-        """Return a dynamic supervisor that runs, as a supervisor of tasks."""
+        """Return a running dynamic supervisor, as a task supervisor."""
         for found in supervisors(self.tree.root) if self.tree.root is not None else ():
             if isinstance(found, DynamicSupervisor) and found.running:
                 return TaskSupervisor(found)
@@ -260,13 +261,13 @@ class Ledger:
 
     @property
     def registries(self) -> list[Registry]:
-        """The registries that run."""
+        """Return the running registries."""
         return [Registry.of(p) for p in self.alive.values() if isinstance(p.value, Registry)]
 
     # --- lives -----------------------------------------------------------------------------------
 
     def around(self, process: Process, body: Any) -> Any:
-        """Note that `process` begins, and return what runs in place of `body`."""
+        """Record that `process` begins, and return the code that runs in place of `body`."""
         own, body = body, self._inner.around(live_of(process), body)
         self.begin(process)
         if self.bound is not None:
@@ -292,7 +293,7 @@ class Ledger:
         return lived
 
     def enter(self, process: Process) -> None:
-        """Note that `process` is alive; so then are the supervisors above it."""
+        """Record that `process` is alive, and so are the supervisors above it."""
         there = self.alive.get(process.path)
         self.expect(there is None, "{} began while {} lived", process, there)
         self.alive[process.path] = process
@@ -306,7 +307,7 @@ class Ledger:
             self.enter(above)
 
     def lets_cancel(self, process: Process) -> bool:
-        """Note that its supervisor cancels `process`; ask the faults whether it hears of it."""
+        """Record that its supervisor cancels `process`; ask the faults whether it takes effect."""
         life, now, limit = self.lives[process], self.loop.time(), process.spec.shutdown
         if life.told is None:
             asked = live_of(process).asked is not None or live_of(process).behaviour is not None
@@ -319,7 +320,7 @@ class Ledger:
         return self._inner.lets_cancel(live_of(process))
 
     def _kills(self, process: Process) -> bool:
-        """Whether it may be that somebody kills `process`, or that it should be ready by now."""
+        """Whether `process` may be killed, or should be ready by now."""
         start = getattr(process.spec, "start", None)
         task = getattr(start, "__name__", "") in ("work", "_work")
         own = process.spec.shutdown is BRUTAL_KILL or task
@@ -334,7 +335,7 @@ class Ledger:
         return False
 
     def _ended(self, process: Process, reason: ExitReason) -> None:
-        """`process` has ended; nobody but those who monitor it and are linked to it knows yet."""
+        """Check the end of `process`, which only its monitors and links know yet."""
         if self.alive.get(process.path) is process:
             del self.alive[process.path]
         self.expect(process.exit_reason is reason, "{} was said to end with {}", process, reason)
@@ -379,7 +380,7 @@ class Ledger:
             self.expect(cleaned, "{} ended without its terminate", process)
 
     def _had_time(self, process: Process) -> bool:
-        """Whether a server that was killed in the end had a second for its terminate."""
+        """Whether a killed server had a second for its `terminate`."""
         idle = self.desk.worked.get(process, -KILL_GRACE) + KILL_GRACE <= self.loop.time()
         limit = process.spec.shutdown
         asked = process not in self.killed and None not in self.killed
@@ -387,7 +388,7 @@ class Ledger:
 
 
 def _fits(life: Life, reason: ExitReason) -> bool:
-    """Whether a life may end with `reason` that came to its end as it did."""
+    """Whether `reason` fits the way in which a life ended."""
     match life.body:
         case "returned":
             return isinstance(reason, Normal | Crashed) or reason == life.wanted

@@ -1,4 +1,4 @@
-"""State machines whose every event is accounted for, at the same desk as servers."""
+"""State machines that account for every event, at the same desk as servers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Result: TypeAlias = "Next[str, Book] | Keep[Book] | Repeat[Book] | End[Book]"
 
 
 class Gate(GenStateMachine[Order, int, str, Book]):
-    """Serves orders while it is open, and postpones them while it is shut."""
+    """A machine that serves orders while it is open, and postpones them while it is shut."""
 
     state_enter = True
-    before = "open"  # the state that it left last
+    before = "open"  # the last state before the present one
 
     def init(self, seed: int) -> Any:
         """Open with an empty book; some trap exits or have more to do."""
@@ -43,7 +43,7 @@ class Gate(GenStateMachine[Order, int, str, Book]):
         return Next("open", book, [NextEvent(content="begin")] if book.must else [])
 
     def handle_event(self, event: MachineEvent, state: str, data: Book) -> Any:
-        """Do as the event says."""
+        """Handle the event."""
         desk, content = Desk.current(), event.content
         match event.type:
             case EventType.ENTER:
@@ -77,7 +77,7 @@ class Gate(GenStateMachine[Order, int, str, Book]):
                 return Next("shut", data) if shuts else Keep()
 
     def _enter(self, left: object, state: str) -> Keep[Book]:
-        """Note when it opens again: what it is sent meanwhile is not served, and need not be."""
+        """Record the time until which the machine is shut, and so need not serve."""
         desk, me = Desk.current(), otpy.current()
         desk.expect(left == self.before, "{} left {}, not {}", me.path, left, self.before)
         self.before = state
@@ -89,14 +89,14 @@ class Gate(GenStateMachine[Order, int, str, Book]):
         return Keep(actions=[StateTimeout(0.5)])
 
     def terminate(self, reason: ExitReason, state: str, data: Book) -> Any:
-        """Close."""
+        """Record the end."""
         desk, me = Desk.current(), otpy.current()
         desk.expect(me not in desk.ended, "{} was terminated twice ({})", me.path, reason)
         desk.ended[me] = reason
 
 
 class Turnstile(Gate):
-    """The same, with a method for each state."""
+    """The same machine, with a method for each state."""
 
     callback_mode = CallbackMode.STATE_FUNCTIONS
 
@@ -110,7 +110,7 @@ class Turnstile(Gate):
 
 
 class Drawbridge(Gate):
-    """The same, with callbacks that take their time."""
+    """The same machine, with slow callbacks."""
 
     async def init(self, seed: int) -> Any:
         """Open, slowly."""
@@ -119,7 +119,7 @@ class Drawbridge(Gate):
         return super().init(seed)
 
     async def handle_event(self, event: MachineEvent, state: str, data: Book) -> Any:
-        """Do as the event says; slow orders are slow."""
+        """Handle the event; serve a slow order slowly."""
         result = super().handle_event(event, state, data)
         if event.type is EventType.CALL and event.content.what == "slow" and state == "open":
             await Desk.current().work(0.3)

@@ -1,4 +1,4 @@
-"""Odd places to ask a tree for something: deep in a recursion, in a thread, where no task is."""
+"""Odd places for a request to the tree: deep in a recursion, in a thread, outside of a task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Place = Callable[[Callable[[], Any]], Any]
 
 
 def here(call: Callable[[], _T]) -> _T:
-    """Call it right here, wherever that is."""
+    """Make the call right here."""
     return call()
 
 
@@ -32,7 +32,7 @@ def near_the_limit(left: int) -> Place:
 
 
 def frames_left(found: int = 0) -> int:
-    """Return how many more calls fit into the recursion limit; by trying, as C counts some too."""
+    """Return how many more calls fit into the recursion limit, by trying, because C counts too."""
     try:
         return frames_left(found + 1)
     except RecursionError:
@@ -44,7 +44,7 @@ def _below(depth: int, call: Callable[[], _T]) -> _T:
 
 
 def in_a_thread(call: Callable[[], _T]) -> _T:
-    """Call it in another thread, and wait for the end of that thread."""
+    """Make the call in another thread, and wait for the end of that thread."""
     outcome: list[Any] = [None, None]
     context = copy_context()
 
@@ -63,16 +63,16 @@ def in_a_thread(call: Callable[[], _T]) -> _T:
 
 
 def begin(ledger: Ledger, errand: Coroutine[Any, Any, object], place: Place = here) -> None:
-    """Take the first step of `errand` at `place`; a task of its own goes on with it.
+    """Take the first step of `errand` at `place`; a separate task goes on with it.
 
     Raises:
-        BaseException: What came out of the first step.
+        BaseException: The error of the first step.
     """
     try:
         awaited = place(partial(errand.send, None))
     except StopIteration:
         return
-    context = ledger.tree.context.copy()  # not that of a child, with whom it would have to end
+    context = ledger.tree.context.copy()  # not a child's, or it would end with that
     task = ledger.loop.create_task(_carried_on(errand, awaited), name="errand", context=context)
     ledger.errands.append(task)
 
@@ -84,7 +84,7 @@ async def _carried_on(errand: Coroutine[Any, Any, object], awaited: object) -> N
 
 @coroutine
 def _rest(errand: Coroutine[Any, Any, object], awaited: object) -> Generator[Any, Any, object]:
-    """Go on with a coroutine that was begun elsewhere, and waits for what it has `awaited`."""
+    """Go on with a coroutine that was begun elsewhere, and that waits for `awaited`."""
     while True:
         step: Callable[[], object]
         try:

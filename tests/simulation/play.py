@@ -1,4 +1,4 @@
-"""One seed: a tree, its faults, its users and its end, all drawn from it."""
+"""One seed: it decides a tree, its faults, its users and its end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ENDS = ["leave", "leave", "leave", "time", "step", "step", "step", "cancel", "ca
 
 
 class Stepper:
-    """Stands in front of a loop's schedule until it has done something between two of its steps."""
+    """A stand-in for a loop's schedule that acts once between two steps."""
 
     def __init__(self, loop: SimulatedLoop, at: int, do: Callable[[], object]) -> None:
         self._loop, self._schedule = loop, loop.schedule
@@ -60,15 +60,15 @@ class Stepper:
 
 
 class Play:
-    """What one seed does.
+    """The run of one seed.
 
     Args:
         seed: The seed.
 
     Attributes:
-        heard: Whether somebody listens to the reports. If nobody does, histories are not judged,
-            and otpy decides in shorter ways.
-        asked: How often users asked for something.
+        heard: Whether the reports have a listener. Without one, histories are not checked, and otpy
+            decides in shorter ways.
+        asked: The number of requests of users.
     """
 
     def __init__(self, seed: int) -> None:
@@ -98,10 +98,10 @@ class Play:
         self._users: list[asyncio.Task[None]]
 
     def __call__(self) -> Simulation:
-        """Run it.
+        """Run the seed.
 
         Raises:
-            SimulationFailed: Something did not hold.
+            SimulationFailed: A promise did not hold.
         """
         alone = self.logs or any(hook.asks or hook.exits for hook in self.hooks)
         twin = self.heard and self.seed % 3 == 0 and not alone
@@ -112,15 +112,15 @@ class Play:
             self._forget()
 
     def _forget(self) -> None:
-        """Let go of all that a run has left, so that the collector has less to find."""
+        """Release all objects of a run, so that the collector has less to search."""
         for life in self._ledger.lives.values():
-            life.body = UNBEGUN  # an error has frames that lead here
+            life.body = UNBEGUN  # an error has frames that refer to this object
         for holder in (self._ledger.desk, self._ledger.signals, self._histories, self._ledger):
             vars(holder).clear()
         del self._ledger, self._histories, self._running, self._host, self._users
 
     def _compare_with_one_unheard(self, heard: Simulation) -> None:
-        """Check that the same happens, in the same order, if nobody listens."""
+        """Check that the same happens, in the same order, without a listener."""
         self.heard = False
         try:
             twin = _steps(simulate(self._live, seed=self.seed, faults=heard.faults))
@@ -172,11 +172,11 @@ class Play:
             Stepper(loop, self.step, self._end)
         await asyncio.wait([self._host])
         await asyncio.gather(*self._users, inspector)
-        for errand in ledger.errands:  # which may lead to more
+        for errand in ledger.errands:  # which may lead to more errands
             await errand
         self.asked = sum(user.asked for user in users)
         try:
-            if self.logs:  # which sums up what came after the end of the tree
+            if self.logs:  # the log sums up entries after the end of the tree
                 await asyncio.sleep(1)
             await loop.until_idle()
             self._check(loop, unheard)
@@ -184,7 +184,7 @@ class Play:
             await ledger.let_go()
 
     async def _be_host(self) -> None:
-        """Run the tree, and leave it when it is time to."""
+        """Run the tree, and leave the block at its time."""
         try:
             async with self._running as root:
                 if self.way == "leave":
@@ -224,14 +224,14 @@ class Play:
             assert isinstance(loop, SimulatedLoop)
             while True:
                 await loop.until_idle()
-                if not loop.schedule:  # else another that waited for this was woken before us
+                if not loop.schedule:  # otherwise another waiter was woken before this one
                     break
             if self.heard:
                 self._histories.check_rest()
             await self._histories.check_tables()
 
     def _stopping(self) -> None:
-        """Note that a stop begins now."""
+        """Record that a stop begins now."""
         root: AnySupervisor | None = self._running.root
         if root is not None and not root.ended and self._ledger.bound is None:
             self._ledger.office(shell_of(root)).told = True
@@ -239,7 +239,7 @@ class Play:
             self._stop_began = asyncio.get_running_loop().time()
 
     def _end(self) -> None:
-        """Stop the tree between two steps, in one way or the other."""
+        """Stop the tree between two steps, in the way of this seed."""
         root: AnySupervisor | None = self._running.root
         if self._host.done():
             return
@@ -281,11 +281,11 @@ class Play:
 
 
 def _steps(simulation: Simulation) -> list[tuple[float, str]]:
-    """Return what has run and when (seconds), but for the host and for timers.
+    """Return the steps and their times (seconds), except those of the host and of timers.
 
-    Hooks keep a crash until they have heard of it. So it may be looked once more whether a child
-    has left something, by a timer, and by the host at the end. The main task waits for the host:
-    of its steps it is only told in which moment they come, after all others.
+    Hooks keep a crash alive until they get its report. So a timer, or the host at the end, may look
+    once more for left-over tasks of a child. The main task waits for the host: its steps keep only
+    their times, and come after all others of the same moment.
     """
     steps: list[tuple[float, str]] = []
     now = 0.0

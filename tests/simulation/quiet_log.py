@@ -1,4 +1,4 @@
-"""The default log of a tree, into a logger that writes nothing down."""
+"""The default log of a tree, with a logger that discards its entries."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import final
 
 @final
 class QuietLog(logging.Handler):
-    """Makes the text of each entry, and counts them.
+    """A logger that makes the text of each entry, and counts the entries.
 
     Attributes:
-        entries: How many reports were written, or summed up as those that the limit has hidden.
-        lost: What could not be written.
+        entries: The number of reports that were written, or summed up because of the limit.
+        lost: The entries that could not be written.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class QuietLog(logging.Handler):
         self.lost: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take an entry."""
+        """Handle an entry."""
         text = self.format(record)
         if "log.lost" in text:
             self.lost.append(text)
@@ -32,7 +32,7 @@ class QuietLog(logging.Handler):
 
     @contextmanager
     def attached(self) -> Generator[None]:
-        """Be where the program logs, instead of everything else."""
+        """Make this logger the only log of the program."""
         logger = logging.getLogger("otpy")
         before = logger.level, logger.propagate
         logger.addHandler(self)

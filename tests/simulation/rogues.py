@@ -1,4 +1,4 @@
-"""Whom a tree calls: hooks, callbacks and listeners that raise, or ask for things at once."""
+"""Code that a tree calls: hooks, callbacks and listeners that raise, or make requests at once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @final
 class Rogue:
-    """A hook, a callback of `on_exit` or a listener of a registry; at some call it does harm.
+    """A hook, a callback of `on_exit` or a listener of a registry that does harm at some call.
 
     Attributes:
         exits: Whether it ends the program, and with it the tree.
-        failure: What it has raised.
-        asks: Whether it asks the tree for something.
+        failure: The error that it has raised.
+        asks: Whether it makes requests to the tree.
     """
 
     def __init__(self, rng: random.Random, *, exits: bool) -> None:
-        """Draw what it does, and at which call; whether it may end the program is given."""
+        """Draw the harm, and the call at which it happens; the caller says whether it may exit."""
         self._seed = rng.random()
         self._nth = rng.choice([1, 2, rng.randint(1, 20)])
         chance = rng.random()
@@ -50,12 +50,12 @@ class Rogue:
         self.failure = None
 
     def attend(self, process: Process) -> None:
-        """Hear of the end of some workers."""
+        """Listen to the ends of some workers."""
         if process.supervisor is None and crc32(process.path.encode()) % 3 == self._nth % 3:
             process.on_exit(self)
 
     def __call__(self, *_: object) -> None:
-        """Be called by the tree."""
+        """Handle a call of the tree."""
         ledger = self._ledger
         self._calls += 1
         if self.asks:
@@ -69,4 +69,4 @@ class Rogue:
             raise self.failure
 
 
-_MOST = 20  # errands of one run: a hook that hears of what it asked for asks for ever
+_MOST = 20  # errands of one run: a hook that gets reports of its own requests would ask for ever

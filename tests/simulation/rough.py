@@ -1,4 +1,4 @@
-"""Children that do what children should not, or ask for things at odd places."""
+"""Children that do what a child should not do, or make requests from odd places."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def hired(seconds: float) -> Awaitable[None]:
 
 @asynccontextmanager
 async def vault(seconds: float, number: int | None) -> AsyncGenerator[str]:
-    """Take a while to open and to close, and fail at it."""
+    """Open and close slowly, and fail at it."""
     await asyncio.sleep(seconds)
     try:
         yield "open"
@@ -63,12 +63,12 @@ async def vault(seconds: float, number: int | None) -> AsyncGenerator[str]:
 
 
 async def meddling(seed: int) -> None:
-    """Be a user of the tree that it stands in."""
+    """Be a user of the child's own tree."""
     await User(seed, Ledger.current()).use(otpy.current().root, 3)
 
 
 async def delving(seed: int) -> None:
-    """Ask for things when few calls are left to the recursion limit."""
+    """Make requests when few calls are left to the recursion limit."""
     rng, ledger, root = random.Random(seed), Ledger.current(), otpy.current().root
     user, careless = User(seed, ledger), rng.random() < 0.3
     for _ in range(3):
@@ -77,13 +77,13 @@ async def delving(seed: int) -> None:
         try:
             begin(ledger, errand, near_the_limit(rng.randint(1, 60)))
         except RecursionError:
-            errand.close()  # maybe there was not even room to begin
+            errand.close()  # perhaps there was not even room to begin
             if careless:
                 raise
 
 
 async def crawling(seed: int) -> None:
-    """Await, in a recursion, until there is no room left; ask for something at each of the ends."""
+    """Await in a recursion until no room is left; make requests at both ends."""
     rng, ledger, root = random.Random(seed), Ledger.current(), otpy.current().root
     user = User(seed, ledger)
     await asyncio.sleep(rng.choice([0, 0.1, 0.7]))
@@ -108,7 +108,7 @@ async def threaded(seed: int) -> None:
         elif way < 0.7:
             in_a_thread(partial(_refused, ledger, root))
         else:
-            portal, ledger.rest = root.portal(), 2 * KILL_GRACE  # for calls that have no end
+            portal, ledger.rest = root.portal(), 2 * KILL_GRACE  # for calls without an end
             errand = partial(user.errand, root) if way < 0.95 else partial(asyncio.sleep, 30)
             with suppress(OtpyError):
                 answer = in_a_thread(partial(portal.start_task_soon, errand))
@@ -116,7 +116,7 @@ async def threaded(seed: int) -> None:
 
 
 def _refused(ledger: Ledger, root: AnySupervisor) -> None:
-    """Ask, in a thread, for what is to be awaited; it is refused."""
+    """Make a request that must be awaited, in a thread; check that it is refused."""
     question = root.count_children()
     try:
         question.send(None)
@@ -145,7 +145,7 @@ async def untidy(seed: int) -> None:
 
 
 async def stray() -> None:
-    """Go on and on."""
+    """Run for ever."""
     while True:  # noqa: ASYNC110 - it is to take steps
         await asyncio.sleep(1.5)
 
@@ -159,7 +159,7 @@ async def slow_stray() -> None:
 
 
 async def breeding_stray() -> None:
-    """Leave another one behind."""
+    """Leave another task behind."""
     ledger, me = Ledger.current(), otpy.current()
     try:
         await asyncio.sleep(0.4)
@@ -168,7 +168,7 @@ async def breeding_stray() -> None:
 
 
 async def stubborn_stray() -> None:
-    """Refuse to end, as long as somebody looks at the tree."""
+    """Refuse to end until the checks are over."""
     ledger = Ledger.current()
     ledger.stubborn.add(otpy.current().path)
     while not ledger.over:

@@ -1,4 +1,4 @@
-"""A server whose every message is accounted for, and the customers who keep the account."""
+"""A server that accounts for every message, and the customers that check the account."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Order:
     """A message with a number of its own.
 
     Attributes:
-        number: It; of one customer's orders, later ones have higher numbers.
-        customer: Who sent it.
-        what: What is to be done.
+        number: The number; later orders of one customer have higher numbers.
+        customer: The customer that sent it.
+        what: The kind of work.
     """
 
     number: int
@@ -41,13 +41,13 @@ class Order:
 
 @define(eq=False)
 class Book:
-    """The state of one server: what it has done.
+    """The state of one server: its work so far.
 
     Attributes:
         served: The numbers of the orders, in order.
-        watched: Whom it monitors and has not heard of.
+        watched: The monitored processes whose ends it has not been told of.
         last: The latest order of each customer.
-        must: Whether it must go on with something before it serves anything.
+        must: Whether it must continue before it serves anything.
     """
 
     served: list[int] = field(factory=list[int])
@@ -57,19 +57,19 @@ class Book:
 
 
 class Desk:
-    """What is known of all servers of one run and of those who use them.
+    """The known facts of all servers of one run and of their customers.
 
     Attributes:
         served: The numbers of all orders that were served.
         suspended: The servers that must not serve now.
-        busy: Servers that somebody is suspending or resuming.
-        held: Servers that somebody has suspended at some time, or that have postponed something.
+        busy: Servers that a customer is suspending or resuming.
+        held: Servers that were suspended at some time, or that have postponed something.
         ended: The servers whose `terminate` was called, and for which reason.
-        working: Servers that are in the midst of serving an order.
-        shut: Until when machines postpone orders (seconds).
-        worked: Until when servers have served an order that took its time (seconds).
-        sent: The orders that servers are to serve, if they live on.
-        waits: How many customers wait for each server.
+        working: Servers that are serving an order.
+        shut: The times until which machines postpone orders (seconds).
+        worked: The times at which servers finished a slow order (seconds).
+        sent: The orders that servers must serve, if they live on.
+        waits: The number of customers that wait for each server.
     """
 
     def __init__(self, expect: Callable[..., None], faulty: set[str], blamed: set[Process]) -> None:
@@ -98,7 +98,7 @@ class Desk:
         return Order(self.numbers, customer, what)
 
     def take(self, order: Order, book: Book) -> None:
-        """Note that the running server begins with `order`."""
+        """Record that the running server begins with `order`."""
         me = otpy.current()
         self.expect(order.number not in self.served, "{} served {} again", me.path, order)
         self.expect(me not in self.suspended, "{} served {} while suspended", me.path, order)
@@ -111,7 +111,7 @@ class Desk:
         book.served.append(order.number)
 
     async def work(self, seconds: float) -> None:
-        """Let the running server be busy."""
+        """Keep the running server busy."""
         me = otpy.current()
         self.working.add(me)
         try:
@@ -121,7 +121,7 @@ class Desk:
             self.worked[me] = asyncio.get_running_loop().time()
 
     def leave(self, process: Process) -> None:
-        """Leave messages for what may be a server."""
+        """Send messages to a process that may be a server."""
         self.customers += 1
         server: ServerRef[Order, int] = Till.at(process)
         self._cast(server, process, "note")
@@ -134,7 +134,7 @@ class Desk:
             server.send(order)
         else:
             server.cast(order)
-        if serves:  # an order whose sender got an error, deep in recursion, need not have come
+        if serves:  # an order whose sender got an error, deep in a recursion, may not have come
             self.sent.setdefault(process, []).append(order.number)
 
     async def visit(self, process: Process, rng: random.Random) -> None:
@@ -190,7 +190,7 @@ class Desk:
     async def _suspend(
         self, server: ServerRef[Order, int], process: Process, rng: random.Random
     ) -> None:
-        """Suspend it, send orders, and see that they are kept, in their order."""
+        """Suspend the server, send orders, and check that it keeps them, in order."""
         if process in self.busy:
             return
         self.busy.add(process)
@@ -202,7 +202,7 @@ class Desk:
                 self._cast(server, process, "note")
                 self._cast(server, process, "info")
                 await asyncio.sleep(rng.choice([0, 0.05, 0.5]))
-            finally:  # nobody shall wait for it for ever
+            finally:  # no customer may wait for it for ever
                 self.suspended.discard(process)
                 if isinstance(live_of(process).behaviour, Server) and process.alive:
                     resuming = asyncio.ensure_future(server.resume(None))
@@ -214,7 +214,7 @@ class Desk:
     async def _close(
         self, server: ServerRef[Order, int], process: Process, rng: random.Random
     ) -> None:
-        """Stop it: it serves what came before."""
+        """Stop the server, and check that it serves earlier orders first."""
         if process.path in self.faulty or _ending(process) is not None:
             return
         orders = [self.order(self.customers, "note") for _ in range(2)]
@@ -225,18 +225,18 @@ class Desk:
         with suppress(CallFailed, CallTimeout):
             await server.stop(reason, rng.choice([None, 1]))
             left = [order for order in orders if order.number not in self.served]
-            # One that was suspended meanwhile stops without serving what it holds.
+            # A server that was suspended meanwhile stops without serving held orders.
             self.expect(not left or process in self.held, "{} was stopped before {}", process, left)
 
     def fits(self, process: Process, reason: ExitReason) -> bool:
-        """Whether a server that has no task may have ended with `reason`."""
+        """Whether a server without a task may have ended with `reason`."""
         told = live_of(process).ending
         if isinstance(reason, Crashed) or not process.ready:
-            return True  # what came out of its callbacks was seen by nobody else
+            return True  # no code has seen the errors of its callbacks
         return reason in (self.ended.get(process), told, Killed())
 
     def check_rest(self) -> None:
-        """Check that nobody waits for the dead, and that servers serve what they were sent."""
+        """Check that no call waits for a dead server, and that servers serve their orders."""
         for process, count in self.waits.items():
             self.expect(process.alive or not count, "{} wait for {}", count, process)
             pending: Any = getattr(live_of(process).behaviour, "owed", None)
@@ -270,23 +270,23 @@ Result: TypeAlias = "NoReply[Book] | Stop[Any, Book]"
 
 
 class Till(GenServer[Order, int, Book]):
-    """Serves orders."""
+    """A server of orders."""
 
     async def init(self, seed: int) -> Book | Init[Book]:
-        """Begin with an empty book; some take their time, trap exits or have more to do."""
+        """Begin with an empty book; some are slow, trap exits or have more to do."""
         if seed % 3 == 0:
             await asyncio.sleep(0.2)
         return _opened(self, seed)
 
     async def handle_call(self, request: Order, caller: Caller[int], state: Book) -> Any:
-        """Do as the order says."""
+        """Serve the order."""
         Desk.current().take(request, state)
         if request.what == "slow":
             await Desk.current().work(0.3)
         return _answer(request, caller, state)
 
     async def handle_cast(self, request: Order, state: Book) -> Result:
-        """Do as the order says."""
+        """Serve the order."""
         Desk.current().take(request, state)
         if request.what == "busy":
             await Desk.current().work(0.2)
@@ -294,7 +294,7 @@ class Till(GenServer[Order, int, Book]):
         return NoReply(state)
 
     def handle_info(self, message: object, state: Book) -> Result:
-        """Hear of an end, once for each monitor; take what else comes."""
+        """Handle an end, which comes once for each monitor, or any other message."""
         desk = Desk.current()
         match message:
             case Order():
@@ -308,42 +308,42 @@ class Till(GenServer[Order, int, Book]):
         return NoReply(state)
 
     def handle_continue(self, value: Any, state: Book) -> Result:
-        """Go on, before any other message."""
+        """Continue, before any other message."""
         Desk.current().expect(state.must and value in ("begin", "more"), "went on with {}", value)
         state.must = False
         return NoReply(state)
 
     def terminate(self, reason: ExitReason, state: Book) -> None:
-        """Close."""
+        """Record the end."""
         desk, me = Desk.current(), otpy.current()
         desk.expect(me not in desk.ended, "{} was terminated twice ({})", me.path, reason)
         desk.ended[me] = reason
 
 
 class Kiosk(Till):
-    """Serves orders in plain callbacks, and so without a task."""
+    """A server of orders with plain callbacks, and so without a task."""
 
     def init(self, seed: int) -> Book | Init[Book]:  # type: ignore[override] # plain, for once
         """Begin with an empty book; some trap exits or have more to do."""
         return _opened(self, seed)
 
     def handle_call(self, request: Order, caller: Caller[int], state: Book) -> Any:
-        """Do as the order says; nothing takes its time here."""
+        """Serve the order at once."""
         Desk.current().take(request, state)
         return _answer(request, caller, state)
 
     def handle_cast(self, request: Order, state: Book) -> Result:  # type: ignore[override] # plain
-        """Do as the order says; nothing takes its time here."""
+        """Serve the order at once."""
         Desk.current().take(request, state)
         watch(self, request, state)
         return NoReply(state)
 
 
 class Stall(Kiosk):
-    """Serves in plain callbacks, but for the last."""
+    """A server with plain callbacks, except the last."""
 
     async def terminate(self, reason: ExitReason, state: Book) -> None:  # type: ignore[override] # slow
-        """Close, slowly."""
+        """Close slowly."""
         await asyncio.sleep(0.1)
         super().terminate(reason, state)
 
@@ -378,13 +378,13 @@ def _answer(request: Order, caller: Caller[int], state: Book) -> Any:
 
 
 def crashed(request: Order) -> BaseException:
-    """Return what serving `request` raises."""
-    Desk.current().worked[otpy.current()] = math.inf  # it may cancel itself
+    """Return the error of serving `request`."""
+    Desk.current().worked[otpy.current()] = math.inf  # it may cancel the server itself
     return error(request.number % len(NUMBERS))
 
 
 def heard(down: Down, state: Book) -> None:
-    """Hear of an end, once for each monitor."""
+    """Handle an end, which comes once for each monitor."""
     desk, known = Desk.current(), down.process in state.watched
     desk.expect(known, "{} heard of {} without a monitor", otpy.current().path, down)
     desk.expect(not down.process.alive, "{} is about the living", down)
@@ -393,7 +393,7 @@ def heard(down: Down, state: Book) -> None:
 
 
 def watch(server: Served[Any, Any, Any], request: Order, state: Book) -> None:
-    """Monitor somebody, if that is what `request` says."""
+    """Monitor a process, if `request` says so."""
     if request.what == "watch":
         ledger: Any = shell_of(otpy.current().parent).tree.interposer
         process = ledger.anybody(otpy.current())

@@ -1,4 +1,4 @@
-"""The account of monitors and links: each end is told once, to all whom it concerns."""
+"""The account of monitors and links: each end is told once, to every watcher and partner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def unread(inbox: object) -> Iterator[object]:
-    """Yield the notices that lie in an inbox."""
+    """Yield the unread notices of an inbox."""
     if isinstance(inbox, Trap):
         yield from inbox.unread
     elif isinstance(inbox, Mailbox):
@@ -28,7 +28,7 @@ def unread(inbox: object) -> Iterator[object]:
 
 
 class SignalLedger:
-    """Who watches whom."""
+    """A record of links and monitors."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._expect, self._blamed = ledger.expect, ledger.blamed
@@ -48,13 +48,13 @@ class SignalLedger:
         self.linked(one, other)
         try:
             one.link(other)
-        except RecursionError:  # then it is not done
+        except RecursionError:  # the link was not made
             if not before:
                 self.unlinked(one, other)
             raise
 
     def linked(self, one: Process, other: Process) -> None:
-        """Note that two processes are linked, or are just about to be."""
+        """Record that two processes are linked, or are about to be."""
         for mine, partner in ((one, other), (other, one)):
             if mine.exit_reason is not None and not isinstance(mine.exit_reason, Normal):
                 self._blamed.add(partner)
@@ -63,17 +63,17 @@ class SignalLedger:
             self._links.setdefault(other, {})[one] = None
 
     def unlink(self, one: Process, other: Process) -> None:
-        """Take a link back."""
+        """Remove a link."""
         one.unlink(other)
         self.unlinked(one, other)
 
     def unlinked(self, one: Process, other: Process) -> None:
-        """Note that two processes are linked no more, or are just about to be."""
+        """Record that two processes are no longer linked, or are about to be unlinked."""
         self._links.get(one, {}).pop(other, None)
         self._links.get(other, {}).pop(one, None)
 
     def ended(self, process: Process, reason: ExitReason) -> None:
-        """Check that the end of `process` was told to those it concerns."""
+        """Check that the end of `process` was told to its watchers and partners."""
         monitor = self._monitors.get(process)
         if monitor is not None:
             down = cast("Any", monitor)._down
@@ -89,7 +89,7 @@ class SignalLedger:
             watchers = live_of(partner).watchers
             inbox = watchers.inbox if watchers else None
             got = [n for n in unread(inbox) if _tells(n, process, reason)]
-            # It may have sent the same before, by an `exit` that names no reason.
+            # The process may have sent the same before, by an `exit` without a reason.
             right = len(got) == 1 or (len(got) > 1 and reason is SHUTDOWN)
             self._expect(right, "{} was told {} times of {}", partner, len(got), process)
         elif not isinstance(reason, Normal):
@@ -99,14 +99,14 @@ class SignalLedger:
             self._expect(ends, "{} lives on after {}", partner, process)
 
     def check_gone(self, process: Process) -> None:
-        """Check that a process that has ended is bound to nobody."""
+        """Check that an ended process has no watchers, links or monitors."""
         watchers = live_of(process).watchers
         if watchers is not None:
             rest = [*watchers.monitors, *watchers.links, *watchers.watching]
             self._expect(not rest, "{} keeps {}", process, rest)
 
     def check_rest(self, process: Process) -> None:
-        """Check that a process which is alive is bound to the living only, and knows the dead."""
+        """Check that a living process is bound to the living only, and knows of the dead."""
         watchers = live_of(process).watchers
         if watchers is not None:
             dead = [p for p in watchers.links if not p.alive]

@@ -1,4 +1,4 @@
-"""otpy under its own simulation: trees, faults and users drawn at random keep every promise."""
+"""otpy under its own simulation: random trees, faults and users keep every promise."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from tests.simulation.explore import Search, main
 from tests.simulation.play import Play
 
 FOUND = [
-    119,  # an exit out of a hook was lost, because the host was cancelled beside it
-    224,  # given up, though it had been cancelled only once for all that it knew
+    119,  # an exit from a hook was lost, because the host was cancelled at the same time
+    224,  # a child was abandoned, although it had seen only one cancellation
     377,  # a user's coroutine was closed, because it had caught a child's error
     580,  # a wait that a fault ended left its waiter behind
-    2807,  # the clean-up of a stream needed a cancellation more than a child is given
+    2807,  # the clean-up of a stream needed one cancellation more than a child gets
 ]
 """Seeds that have shown a defect of otpy. Each has a test of its own beside the code too."""
 
 
 @pytest.fixture
 def frozen() -> Generator[None]:
-    """Let the collector look at nothing that is older than the test."""
+    """Let the collector ignore every object that is older than the test."""
     gc.collect()
     gc.freeze()
     yield
@@ -47,7 +47,7 @@ def frozen() -> Generator[None]:
 
 @pytest.mark.parametrize("first", range(0, 100, 10))
 def test_every_tree_keeps_its_promises(first: int) -> None:
-    """Nothing is left, no report is lost, every stop ends in time, whatever is asked of it."""
+    """Nothing is left, no report is lost, and every stop ends in time, whatever the users do."""
     for seed in range(first, first + 10):
         Play(seed)()
 
@@ -59,7 +59,7 @@ def test_what_was_found_stays_repaired(seed: int) -> None:
 
 
 def test_what_listeners_miss_happens_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What otpy decides does not depend on them; if it did, it would take other steps."""
+    """The decisions of otpy do not depend on listeners; a simulation without any shows a defect."""
     right = SupervisorMachine.exited
 
     def wrong(machine: Any, *news: Any) -> Any:
@@ -74,7 +74,7 @@ def test_what_listeners_miss_happens_all_the_same(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_trees_are_used() -> None:
-    """The users get to ask, and the same seed asks the same."""
+    """The users make requests, and the same seed makes the same ones."""
     plays = [Play(seed) for seed in range(20)]
     traces = [play().trace for play in plays]
     assert sum(play.asked for play in plays) > 50
@@ -82,7 +82,7 @@ def test_the_trees_are_used() -> None:
 
 
 def test_memory_returns_to_where_it_was(frozen: None) -> None:
-    """Of trees that have ended nothing is left in memory."""
+    """Ended trees leave nothing in memory."""
     search = Search()
     for _ in range(2):
         assert list(search.run(range(30))) == []
@@ -90,11 +90,11 @@ def test_memory_returns_to_where_it_was(frozen: None) -> None:
 
 
 def _never(*_: object, **__: object) -> None:
-    """Stand for what was forgotten."""
+    """Stand for a forgotten operation."""
 
 
 def _at_once(tree: Any, do: Callable[..., None], *args: object) -> bool:
-    """Stand for an order that is carried out on the stack of whoever gives it."""
+    """Stand for an order that runs on the stack of its caller."""
     tree.enqueue(do, *args)
     return True
 
@@ -108,7 +108,7 @@ def _backwards(machine: Any, transition: Any) -> object:
     return _FINISH(machine, transition)
 
 
-# What a defect forgets to close complains of that too.
+# Objects that a defect fails to close also produce warnings.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
@@ -134,16 +134,16 @@ def _backwards(machine: Any, transition: Any) -> object:
 def test_a_defect_does_not_stay_hidden(
     monkeypatch: pytest.MonkeyPatch, where: Any, what: str, instead: Callable[..., object]
 ) -> None:
-    """Where otpy forgets something, one of a few hundred seeds shows it."""
+    """If otpy forgets an operation, one of a few hundred seeds shows it."""
     monkeypatch.setattr(where, what, instead)
-    monkeypatch.setattr(schedule, "MOST_TURNS", 10_000)  # of a tree that restarts without end
+    monkeypatch.setattr(schedule, "MOST_TURNS", 10_000)  # of a tree that restarts for ever
     with pytest.raises(SimulationFailed):
         for seed in range(600):
             Play(seed)()
 
 
 def test_the_search_tells_what_it_did(capsys: pytest.CaptureFixture[str], frozen: None) -> None:
-    """It ends with status 0 if every seed has passed, and says how many."""
+    """It ends with status 0 if every seed has passed, and prints their number."""
     assert main(["--seeds", "0-4"]) == 0
     assert capsys.readouterr().out.startswith("5 seeds, ")
 
@@ -151,7 +151,7 @@ def test_the_search_tells_what_it_did(capsys: pytest.CaptureFixture[str], frozen
 def test_the_search_names_the_seed_that_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends with status 1 and with the command that shows the failure again."""
+    """It ends with status 1, and prints the command that shows the failure again."""
     monkeypatch.setattr(Deadlines, "clear", _never)
     assert main(["--seeds", "0-99"]) == 1
     assert "again: python -m tests.simulation.explore --seeds " in capsys.readouterr().out
@@ -160,7 +160,7 @@ def test_the_search_names_the_seed_that_fails(
 def test_a_tally_is_kept_of_all_seeds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It goes on behind a seed that fails, names it in the file, and prints nothing."""
+    """It goes on after a failed seed, names it in the file, and prints nothing."""
     file = tmp_path / "tally.txt"
     assert main(["--seeds", "0-4", "--tally", str(file)]) == 0
     assert re.fullmatch(r"5 seeds, .* s; none broken; all played\n", file.read_text())
@@ -176,7 +176,7 @@ def test_a_tally_is_kept_of_all_seeds(
 def test_the_search_can_be_stopped(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C ends it, and it still says what it did."""
+    """Ctrl-C ends it, and it still prints its results."""
 
     def stop(_: Play) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Random trees and what goes wrong in them."""
+"""Random trees and their faults."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ THEMES: list[list[Kind]] = [
 
 
 class Maker:
-    """Makes the children of a supervisor at each of its starts; not always, but for the first.
+    """Makes the children of a supervisor at each of its starts; only the first always succeeds.
 
-    What it does follows from the moment alone, for a tree may be played more than once.
+    Its result follows from the time alone, because a tree may be played more than once.
     """
 
     def __init__(self, rng: random.Random, children: list[Any]) -> None:
@@ -55,7 +55,7 @@ class Maker:
         self._seed = rng.random()
 
     def __call__(self) -> list[Any]:
-        """Return them."""
+        """Return the children."""
         now = asyncio.get_running_loop().time()
         chance = random.Random(f"{self._seed} {now}").random() if now else 1
         if chance < 0.05:
@@ -66,12 +66,12 @@ class Maker:
 
 
 class Draft:
-    """A tree that is being drawn.
+    """A random tree in the making.
 
     Attributes:
-        rng: Where chance comes from.
-        kinds: What its workers may be.
-        rogues: Who does harm in it.
+        rng: The source of chance.
+        kinds: The possible kinds of its workers.
+        rogues: The hooks, callbacks and listeners that do harm.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -84,7 +84,7 @@ class Draft:
         self.rogues: list[Rogue] = []
 
     def root(self) -> SupervisorSpec:
-        """Draw the whole."""
+        """Draw the whole tree."""
         rng = self.rng
         first: list[Any] = []
         if self.theme is NAMED:
@@ -122,7 +122,7 @@ class Draft:
             id,
             Maker(rng, children) if depth and rng.random() < 0.2 else children,
             strategy=self.strategy if rng.random() < 0.7 else rng.choice([*Strategy]),
-            intensity=rng.choice([0, 1, 2, 3, 12, 5 if depth else 50]),  # they multiply
+            intensity=rng.choice([0, 1, 2, 3, 12, 5 if depth else 50]),  # these multiply
             period=rng.choice([1, 5]),
             auto_shutdown=auto,
             **limits,

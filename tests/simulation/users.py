@@ -1,4 +1,4 @@
-"""Users of a random tree, who ask for whatever comes to their minds."""
+"""Users of a random tree, who make random requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class User:
     """One user.
 
     Attributes:
-        asked: How often it asked for something.
+        asked: The number of its requests.
     """
 
     def __init__(self, seed: float, ledger: Ledger) -> None:
@@ -55,7 +55,7 @@ class User:
         self.asked = 0
 
     async def use(self, root: AnySupervisor, times: int) -> None:
-        """Ask a few times, until the tree has ended."""
+        """Make a few requests, until the tree has ended."""
         rng = self.rng
         for _ in range(times):
             await asyncio.sleep(rng.choice([0, 0, 0.1, 0.3, 1, rng.uniform(0, 1)]))
@@ -64,12 +64,12 @@ class User:
                     await self._ask(root, (*_ANYWHERE, "visit", "tasks"))
 
     async def errand(self, root: AnySupervisor) -> None:
-        """Ask once, where there may be no task."""
+        """Make one request, perhaps outside of a task."""
         with suppress(OtpyError, TimeoutError):
             await self._ask(root, (*_ANYWHERE, "post"))
 
     async def signal(self, root: AnySupervisor) -> None:
-        """End somebody or leave a message: do what has no answer."""
+        """End a process or leave a message: do what has no reply."""
         with suppress(OtpyError):
             await self._ask(root, _SIGNALS, others=False)
 
@@ -110,12 +110,12 @@ class User:
         await on.retry_now(key)
 
     async def _post(self, on: AnySupervisor, key: str) -> None:
-        """Leave a message; whether anybody is there or not."""
+        """Leave a message, whether a server is there or not."""
         process = on.child(key)
         self.ledger.desk.leave(process)
 
     async def _bury(self, on: DynamicSupervisor, _: str) -> None:
-        """Terminate a process that has ended, which hits nobody."""
+        """Terminate a process that has ended; no other may be terminated in its place."""
         dead = [p for p in self.ledger.lives if p.parent is on and not p.alive]
         if dead:
             with suppress(NotFound):
@@ -128,7 +128,7 @@ class User:
             self.ledger.killed.setdefault(process, self.ledger.loop.time())
             try:
                 process.kill()
-            except RecursionError:  # it may be killed, or not
+            except RecursionError:  # the kill may have worked, or not
                 self.ledger.killed[process] = math.inf
                 raise
         else:
@@ -187,7 +187,7 @@ class User:
             process = await on.start_child(fresh)
         except (
             NotRunning
-        ) as error:  # whose start has begun gets the child, or hears why there is none
+        ) as error:  # a caller whose start has begun gets the child, or the reason of its absence
             begun = [life for life in self.ledger.lives if life.spec is fresh]
             self.ledger.expect(not begun, "{} was started, and answered by {}", begun, error)
             raise

@@ -1,4 +1,4 @@
-"""What the tests of the clock and of the pytest plugin share."""
+"""Shared fixtures of the tests of the clock and of the pytest plugin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-# Where trio is not installed either: the oldest anyio asks for it all the same.
+# The oldest anyio asks for trio even where it is not installed.
 ON_ASYNCIO = "import pytest\n@pytest.fixture\ndef anyio_backend(): return 'asyncio'\n"
 
 RunTests = Callable[..., pytest.RunResult]
@@ -23,8 +23,8 @@ async def busy() -> AsyncIterator[threading.Event]:  # async: set before the loo
 
 @pytest.fixture
 def run_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunTests:
-    """Run a test file under pytest with the plugin, few others, and any warning an error."""
-    # The others take seconds to import, again and again.
+    """Run a test file under pytest with the plugin and few others; every warning is an error."""
+    # Importing the other plugins would take seconds in each run.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run(

@@ -2,8 +2,8 @@
 
     python -m tests.testing.cpython_suite [MODULE...]
 
-A module in which something fails is played again on asyncio's loop. What fails there too says
-nothing about ours; anything else does, is shown, and ends the program with status 1.
+A module with a failure is run again on asyncio's loop. A failure on both loops says nothing about
+otpy's; any other one counts, is shown, and ends the program with status 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _on_our_loop() -> None:
 
 
 def _play(module: str) -> list[str]:
-    """Play one module in this process, and return which tests failed."""
+    """Run all tests of a module in this process, and return the names of those that fail."""
     suite = unittest.defaultTestLoader.loadTestsFromName(f"test.test_asyncio.{module}")
     result = unittest.TextTestRunner(stream=sys.stderr, verbosity=2).run(suite)
     print(f"{module}: {result.testsRun} tests", file=sys.stderr)
@@ -75,7 +75,7 @@ def _modules() -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Play all modules, or some, and return the status of the process."""
+    """Run all modules, or some, and return the status of the process."""
     if arguments[:1] == ["--play"]:
         _, loop, module = arguments
         if loop == "ours":

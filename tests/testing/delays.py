@@ -1,4 +1,4 @@
-"""What takes time, in the loop and outside it, for the tests of the clock."""
+"""Calls and threads that take time, in the loop and outside it, for the tests of the clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def slow(answer: int = 7, seconds: float = BRIEF) -> int:
 
 
 async def blocked() -> None:
-    """Wait for what never comes."""
+    """Wait for ever."""
     await asyncio.get_running_loop().create_future()
 
 
@@ -29,7 +29,7 @@ async def year_in(seconds: float) -> int:
 
 
 def stranger(seconds: float) -> asyncio.Future[int]:
-    """Start a thread the loop knows nothing of; it answers 7 after so many real seconds."""
+    """Start a thread that the loop does not know; it answers 7 after so many real seconds."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[int] = loop.create_future()
     threading.Timer(seconds, loop.call_soon_threadsafe, (answer.set_result, 7)).start()

@@ -1,7 +1,7 @@
 """Children of every kind that can really fail, to compare injected failures with.
 
-A healthy child is the same code with a script that does nothing: what it does at each point is
-never known to the code around it.
+A healthy child is the same code with a script that does nothing: the code around the script never
+knows what the script does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from otpy.testing import FaultPlan
 
 
 class Script:
-    """What really goes wrong in one child; by default nothing does."""
+    """The real failures of one child; by default there are none."""
 
     async def start(self) -> None:
         """Run before anything else."""
@@ -43,7 +43,7 @@ class Script:
         await asyncio.sleep(1)
 
     async def clean_up(self) -> None:
-        """Run at the end, whatever the reason."""
+        """Run at the end, for any exit reason."""
 
 
 def now() -> float:
@@ -51,7 +51,7 @@ def now() -> float:
 
 
 class Once(Script):
-    """Goes wrong in the first life that comes to it, and in no other."""
+    """Fails in the first life that reaches it, and in no other."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -100,7 +100,7 @@ class FailsAt(Once):
 
 
 class Returns(FailsAt):
-    """Raises what the children below take as a reason to return."""
+    """Raises the exception on which the children below return."""
 
     def __init__(self, time: float) -> None:
         super().__init__(Done(), time)
@@ -258,7 +258,7 @@ async def in_hidden_group(script: Script) -> None:
 
 
 def later(script: Script) -> Any:
-    """Be a plain function that returns a coroutine."""
+    """Return a coroutine, as a plain function."""
     return plain(script)
 
 
@@ -286,7 +286,7 @@ def _plain(value: object) -> object:
 
 
 def seen(report: Report, began: float) -> tuple[object, ...]:
-    """Return all that `report` says; its time as seconds since `began`."""
+    """Return all fields of `report`, with its time as seconds since `began`."""
     fields = attrs.asdict(report, recurse=False)
     fields.pop("stack", None)
     fields["time"] = round(report.time - began, 6)
@@ -296,7 +296,7 @@ def seen(report: Report, began: float) -> tuple[object, ...]:
 async def observed(
     spec: AnySpec, plan: FaultPlan, *, seconds: float = 10.5, dynamic: bool = False
 ) -> list[tuple[object, ...]]:
-    """Run `spec` as the only child of `app`, subject to `plan`, and return what was reported."""
+    """Run `spec` as the only child of `app`, subject to `plan`, and return its reports."""
     began = now()
     reports: list[Report] = []
     ends: list[object] = []
@@ -321,7 +321,7 @@ async def _run_dynamic(spec: AnySpec, hook: Callable[[Report], object], seconds:
 
 
 async def observed_task(script: Script, plan: FaultPlan) -> list[tuple[object, ...]]:
-    """Run `plain` as a task of a `TaskSupervisor`; return the reports and what its owner got."""
+    """Run `plain` as a task of a `TaskSupervisor`; return the reports and the owner's result."""
     began = now()
     reports: list[Report] = []
     with plan.active() as injected:

@@ -1,4 +1,4 @@
-"""A peer in a process of its own, which the clock sees nothing of but its sockets."""
+"""A peer in a process of its own; the clock sees only its sockets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _serving(source: str, *arguments: str) -> Generator[str]:
 
 @contextmanager
 def tcp_peer(talk: str, pause: float = 0.0) -> Generator[tuple[str, int]]:
-    """Serve one connection as `talk` says, with pauses of so many real seconds."""
+    """Serve one connection by the script `talk`, with pauses of this many real seconds."""
     source = _BEGIN.format(listen=_TCP) + _ACCEPT + talk.format(pause=pause)
     with _serving(source) as address:
         yield "127.0.0.1", int(address.strip(")\n").split(", ")[1])
@@ -53,7 +53,7 @@ def tcp_peer(talk: str, pause: float = 0.0) -> Generator[tuple[str, int]]:
 
 @contextmanager
 def udp_peer(pause: float = 0.0) -> Generator[tuple[str, int]]:
-    """Send back each datagram after so many real seconds."""
+    """Send back each datagram after this many real seconds."""
     source = _BEGIN.format(listen=_UDP) + ANSWERS_DATAGRAMS.format(pause=pause)
     with _serving(source) as address:
         yield "127.0.0.1", int(address.strip(")\n").split(", ")[1])

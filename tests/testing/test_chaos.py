@@ -1,4 +1,4 @@
-"""Shaking a live tree: whom it strikes, what it sees, and what it makes of it."""
+"""Chaos on a live tree: the workers it strikes, their recovery, and the report."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def app(*children: ChildSpec | SupervisorSpec | DynamicSpec, **options: Any) -> 
 async def shaken(
     spec: SupervisorSpec | DynamicSpec, reports: Recording | None = None, **settings: Any
 ) -> tuple[ChaosReport, Told]:
-    """Shake a tree to its end, with seed 1; return the report, and what was told meanwhile."""
+    """Shake a tree to its end, with seed 1; return the report and the lines that were told."""
     told: Told = []
     settings.setdefault("seed", 1)
     chaos = Chaos(
@@ -92,7 +92,7 @@ def struck(report: ChaosReport) -> list[tuple[str, str, str]]:
 
 
 async def test_it_strikes_at_its_rate_for_its_time(clock: MockClock) -> None:
-    """One strike in each span of 1 / rate; the tree is stopped as soon as all runs again."""
+    """Each span of 1 / rate has one strike; the tree stops as soon as every child runs again."""
     report, _ = await shaken(app(ChildSpec("a", forever)), rate=2, seconds=5, kinds=["crash"])
     spans = [int(strike["time"] * 2) for strike in report.strikes]
     assert spans == list(range(10))
@@ -102,7 +102,7 @@ async def test_it_strikes_at_its_rate_for_its_time(clock: MockClock) -> None:
 
 
 async def test_a_seed_draws_the_same_strikes_again() -> None:
-    """All moments, workers and kinds; another seed draws others."""
+    """One seed draws the same moments, workers and kinds; another seed draws others."""
     spec = app(*[ChildSpec(name, forever) for name in "abc"])
     one, again, another = [(await shaken(spec, seconds=20, seed=n))[0] for n in (7, 7, 8)]
     assert one == again
@@ -123,7 +123,7 @@ async def test_patterns_say_whom_it_may_strike() -> None:
 
 
 async def test_workers_that_were_started_at_run_time_are_struck_too() -> None:
-    """Whoever lives at the moment of a strike may be hit; a temporary one is gone."""
+    """Any worker alive at a strike's moment may be hit; a temporary one is gone."""
 
     async def boss() -> None:
         await asyncio.sleep(5)
@@ -142,7 +142,7 @@ async def test_workers_that_were_started_at_run_time_are_struck_too() -> None:
 
 
 async def test_a_worker_that_is_not_back_is_not_struck_again() -> None:
-    """What became of the first strike is known before the next."""
+    """The outcome of the first strike is known before the next strike."""
     slow = ChildSpec("a", forever, backoff=otpy.Backoff.exponential(10, jitter=0.0))
     report, _ = await shaken(app(slow), rate=1, seconds=9, kinds=["crash"])
     assert struck(report) == [("app/a", "crash", "restarted")]
@@ -169,7 +169,7 @@ async def test_a_worker_that_is_not_back_is_not_struck_again() -> None:
 async def test_each_kind_ends_a_worker_that_comes_back(
     reports: Recording, kind: str, least: float, most: float, reason: str
 ) -> None:
-    """After the time that its supervisor must wait: a start limit, a shutdown limit."""
+    """The worker is back after the time its supervisor must wait: a start or shutdown limit."""
     spec = app(ChildSpec("a", ready, start_timeout=4, shutdown=2))
     report, _ = await shaken(spec, reports, seconds=1, kinds=[kind])
     assert struck(report) == [("app/a", kind, "restarted")]
@@ -210,7 +210,7 @@ def test_every_kind_is_in_the_table_above_or_needs_a_process() -> None:
 async def test_a_worker_is_struck_only_as_its_supervisor_can_mend(
     spec: ChildSpec, kinds: set[str]
 ) -> None:
-    """No hang that nothing limits, no next start where there is none."""
+    """A worker gets no hang without a limit, and no failed start if it is never started again."""
     with FaultPlan().active(growing=True) as injected:
         async with otpy.start(app(spec), hooks=()) as root:
             await asyncio.sleep(1)
@@ -224,7 +224,7 @@ async def test_a_worker_is_struck_only_as_its_supervisor_can_mend(
 @pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_process_is_killed_where_there_is_one() -> None:
-    """The worker that has started none is not struck so."""
+    """A worker without a process is not struck by a kill of its process."""
     spec = app(ChildSpec("a", by_asyncio), ChildSpec("b", forever))
     report, _ = await shaken(spec, rate=5, seconds=0.6, kinds=["kill-process"])
     assert report.passed
@@ -233,7 +233,7 @@ async def test_a_process_is_killed_where_there_is_one() -> None:
 
 
 async def test_a_server_survives_everything() -> None:
-    """Of a server too, each kind that suits it is mended."""
+    """Each kind of strike that suits a server is mended."""
     report, _ = await shaken(app(ChildSpec("a", Server)), seconds=200, settle=30)
     assert report.passed
     assert {outcome for _, _, outcome in struck(report)} == {"restarted"}
@@ -245,7 +245,7 @@ async def test_a_server_survives_everything() -> None:
 
 
 def test_errors_of_strikes_are_known_from_others() -> None:
-    """Also in the group that a task group makes of them; a group with another is no strike's."""
+    """A group of nothing but strikes' errors is a strike's; a group with any other error is not."""
     ours = TimeoutError(MARK)
     assert is_struck_error(ours)
     assert is_struck_error(ExceptionGroup("g", [ours, ExceptionGroup("h", [ours])]))
@@ -258,7 +258,7 @@ def test_errors_of_strikes_are_known_from_others() -> None:
 
 
 async def test_a_worker_may_withstand() -> None:
-    """It runs on; whoever looks is told after a second."""
+    """A worker that withstands the strike runs on, which is reported after a second."""
 
     async def careful() -> None:
         for _ in range(1000):
@@ -276,7 +276,7 @@ async def test_a_worker_may_withstand() -> None:
 
 
 async def test_a_transient_worker_that_returns_is_gone_in_good_order() -> None:
-    """Nothing is missing that should run."""
+    """The tree passes: every child that should run does run."""
     spec = app(ChildSpec("a", forever, restart=Restart.TRANSIENT), ChildSpec("b", forever))
     report, _ = await shaken(spec, seconds=1, only=["app/a"], kinds=["return"])
     assert struck(report) == [("app/a", "return", "gone")]
@@ -284,7 +284,7 @@ async def test_a_transient_worker_that_returns_is_gone_in_good_order() -> None:
 
 
 async def test_siblings_that_are_restarted_with_it_are_counted() -> None:
-    """A row has the restarts of a path, struck or not, and how long it was away after strikes."""
+    """A row counts the restarts of a path, struck or not, and its time away after strikes."""
     children = [ChildSpec(name, forever) for name in "ab"]
     spec = app(*children, strategy=Strategy.ONE_FOR_ALL)
     report, _ = await shaken(spec, seconds=3, only=["app/a"], kinds=["crash"])
@@ -293,7 +293,7 @@ async def test_siblings_that_are_restarted_with_it_are_counted() -> None:
 
 
 async def test_a_supervisor_below_may_give_up_and_come_back() -> None:
-    """Its worker is back with it, and that is how long it took."""
+    """The worker is back with its supervisor, and the report lists both restarts."""
     below = SupervisorSpec("below", [ChildSpec("a", forever)], intensity=0)
     report, told = await shaken(app(below), seconds=1, kinds=["crash"])
     assert report.gave_up == ["app/below"]
@@ -308,7 +308,7 @@ async def test_a_supervisor_below_may_give_up_and_come_back() -> None:
 
 
 async def test_a_root_that_gives_up_has_not_survived() -> None:
-    """The failure leaves the block as ever, and the report says who."""
+    """The block raises the failure as usual, and the report names the supervisor that gave up."""
     told: Told = []
     settings = ChaosSettings(seconds=10, kinds=["crash"])
     spec = app(ChildSpec("a", forever), intensity=1, period=100)
@@ -324,7 +324,7 @@ async def test_a_root_that_gives_up_has_not_survived() -> None:
 
 
 async def test_a_child_that_gave_up_is_down() -> None:
-    """Its siblings run, but it should too."""
+    """The siblings run, but the child is listed as down, as it should run too."""
     own = Intensity(0, 10, then=GIVE_UP)
     spec = app(ChildSpec("a", forever, intensity=own), ChildSpec("b", forever))
     report, told = await shaken(spec, seconds=1, only=["app/a"], kinds=["crash"])
@@ -335,7 +335,7 @@ async def test_a_child_that_gave_up_is_down() -> None:
 
 
 async def test_who_is_not_back_in_time_is_down(clock: MockClock) -> None:
-    """`settle` seconds after the last strike's time, and not a moment later."""
+    """A child counts as down `settle` seconds after the last strike's time, not a moment later."""
     slow = ChildSpec("a", forever, backoff=otpy.Backoff.exponential(100, jitter=0.0))
     report, told = await shaken(app(slow), seconds=1, settle=5, kinds=["crash"])
     assert struck(report) == [("app/a", "crash", "down")]
@@ -345,7 +345,7 @@ async def test_who_is_not_back_in_time_is_down(clock: MockClock) -> None:
 
 
 async def test_a_tree_that_ends_by_itself_has_not_survived() -> None:
-    """It was to run to the end; nothing is struck after it."""
+    """The tree should have run to the end; it is not struck after its own end."""
 
     async def ends() -> None:
         await asyncio.sleep(2.5)
@@ -358,14 +358,14 @@ async def test_a_tree_that_ends_by_itself_has_not_survived() -> None:
 
 
 async def test_when_nobody_can_be_struck_nothing_is_shown() -> None:
-    """It survived, but that is no pass."""
+    """A tree without a strike survives, but does not pass."""
     report, _ = await shaken(app(ChildSpec("a", forever)), seconds=1, only=["app/nobody"])
     assert (report.survived, report.passed, report.strikes) == (True, False, [])
     assert report.render().startswith("0 strikes in 1.0 s: there was nobody to strike")
 
 
 async def test_an_end_from_outside_ends_the_shaking() -> None:
-    """As a signal does: the report is there, of what was done."""
+    """After a shutdown, as by a signal, the report covers the strikes so far."""
     chaos = Chaos(
         app(ChildSpec("a", forever)),
         ChaosSettings(seconds=100, kinds=["crash"]),
@@ -396,7 +396,7 @@ async def test_a_tree_that_does_not_start_is_not_shaken() -> None:
 
 
 async def test_a_tree_of_every_kind_of_worker_is_shaken_hard() -> None:
-    """Thousands of strikes; all are accounted for, and the tree stands."""
+    """After hundreds of strikes, every worker is restarted and the tree stands."""
     spec = app(
         ChildSpec("ready", ready, start_timeout=3, shutdown=1),
         ChildSpec("plain", forever, shutdown=1),
@@ -446,14 +446,14 @@ async def test_the_report_is_a_table_or_a_line_of_json() -> None:
     ],
 )
 def test_settings_that_can_never_work_are_refused(settings: dict[str, Any], words: str) -> None:
-    """By name, with the value got and the value wanted."""
+    """The error has the name of the setting, the value got and the value wanted."""
     with pytest.raises(InvalidSpec) as caught:
         ChaosSettings(**settings)
     assert words in str(caught.value)
 
 
 def test_a_seed_is_drawn_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time another."""
+    """Each settings object draws its own seed."""
     drawn = iter((3, 4))
 
     def randrange(stop: int) -> int:

@@ -1,4 +1,4 @@
-"""The clock and the loop it drives: who finds it, who may run it, and what it stands on."""
+"""The clock and the loop it drives: how to find it, who may run it, and its foundations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.testing.delays import slow
 
 
 def test_what_is_not_there_is_said_to_be_missing() -> None:
-    """The package imports its names late, and does not invent any."""
+    """The package imports its names late, and an unknown name is an `AttributeError`."""
     misspelt = "MokcClock"
     with pytest.raises(AttributeError, match=r"'otpy\.testing' has no attribute 'MokcClock'"):
         getattr(otpy.testing, misspelt)
@@ -43,7 +43,7 @@ async def test_it_can_be_found_from_inside(clock: MockClock) -> None:
 
 @pytest.mark.real_time
 async def test_a_real_loop_has_no_clock() -> None:
-    """On a real loop `current()` raises, and does not invent a clock."""
+    """On a real loop `current()` raises, and creates no clock."""
     with pytest.raises(RuntimeError, match="no mock clock"):
         MockClock.current()
 

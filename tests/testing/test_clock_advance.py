@@ -1,4 +1,4 @@
-"""`advance()`: so much time passes, all that was due has run, and nothing else has."""
+"""`advance()`: so much time passes, every timer due by then fires, and no other does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_it_runs_what_is_due_in_order_and_nothing_later(clock: MockClock) 
 
 
 async def test_it_runs_all_that_follows_at_its_last_moment(clock: MockClock) -> None:
-    """What becomes ready at the last moment still runs, and so does all that it starts."""
+    """A callback that is ready at the last moment runs, and so does everything it starts."""
 
     async def chain(links: int) -> int:
         await asyncio.sleep(0)
@@ -117,7 +117,7 @@ async def test_cancelling_it_at_any_moment_disturbs_no_other(clock: MockClock, t
 
 @pytest.mark.parametrize("seconds", [-1, -1e-9, math.inf, math.nan])
 async def test_it_refuses_what_is_no_duration(clock: MockClock, seconds: float) -> None:
-    """Time passes forward and comes to an end: anything else is an error, and no time passes."""
+    """A span is finite and not negative: any other is an error, and no time passes."""
     with pytest.raises(ValueError, match="seconds must be"):
         await clock.advance(seconds)
     assert clock.now == 0

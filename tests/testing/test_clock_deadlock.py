@@ -1,4 +1,4 @@
-"""`Deadlock`: raised when nothing can wake any task any more, and only then."""
+"""`Deadlock`: raised when no task can ever be woken again, and only then."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.testing.delays import BRIEF, blocked, slow, stranger, year_in
 
 
 async def nursery(children: int) -> None:
-    """Wait for so many children that are all blocked."""
+    """Wait for this many children that are all blocked."""
     async with asyncio.TaskGroup() as group:
         for number in range(children):
             group.create_task(blocked(), name=f"child-{number:02}")
 
 
 def test_it_is_raised_and_counts_the_blocked() -> None:
-    """A tree in which everybody waits for ever is an error that says how many wait, and when."""
+    """A tree in which every task waits for ever is an error that says how many wait, and when."""
     with pytest.raises(Deadlock, match=r"12 tasks blocked for .* 0\.0 s: .*child-00") as caught:
         MockClock().run(nursery(11))
     assert caught.value.blocked == 12
@@ -58,7 +58,7 @@ def test_it_notes_where_each_of_them_waits() -> None:
 
 @pytest.mark.parametrize("forever", [anyio.sleep_forever, lambda: asyncio.sleep(math.inf)])
 def test_an_endless_sleep_is_one(forever: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Nobody can be woken by a timer that is never due."""
+    """A timer that is never due can wake no task."""
     with pytest.raises(Deadlock):
         MockClock().run(forever())
 
@@ -73,7 +73,7 @@ async def test_an_endless_sleep_among_others_is_none(clock: MockClock) -> None:
 
 
 def test_it_breaks_out_of_a_runner() -> None:
-    """It is raised from whatever runs the loop, and says at which moment all came to a halt."""
+    """Any runner of the loop raises it, with the moment at which everything stood still."""
     with asyncio.Runner(loop_factory=MockClock().loop_factory) as runner:
         runner.run(asyncio.sleep(5))
         with pytest.raises(Deadlock, match=r"at 5\.0 s"):
@@ -98,7 +98,7 @@ def test_the_blocked_may_clean_up_after_it() -> None:
 
 
 def test_idle_pool_threads_raise_no_doubt_about_it() -> None:
-    """Threads that wait for work cannot wake anybody, and are not suspected of it."""
+    """Threads that wait for work cannot wake a task, and are not suspected of it."""
 
     async def main() -> None:
         await asyncio.to_thread(slow, seconds=0)
@@ -110,18 +110,18 @@ def test_idle_pool_threads_raise_no_doubt_about_it() -> None:
 
 
 async def test_what_a_known_thread_may_bring_is_none() -> None:
-    """A call in flight is waited for, however long nothing else can run."""
+    """The clock waits for a call in flight, for as long as nothing else can run."""
     call = asyncio.to_thread(slow, 7, virtual_loop.DEADLOCK_AFTER * 1.5)
     assert await call == 7
 
 
 async def test_what_an_unknown_thread_may_bring_is_none() -> None:
-    """A thread that the loop has not started may still wake a task."""
+    """A thread unknown to the loop may still wake a task."""
     assert await stranger(virtual_loop.DEADLOCK_AFTER * 1.5) == 7
 
 
 def test_what_the_main_thread_may_bring_is_none() -> None:
-    """A loop in another thread waits for the main thread, which may well feed it."""
+    """A loop in another thread waits for the main thread, which may still send it work."""
     options = {"loop_factory": MockClock().loop_factory}
     with anyio.from_thread.start_blocking_portal("asyncio", options) as portal:
         time.sleep(virtual_loop.DEADLOCK_AFTER * 1.5)
@@ -129,7 +129,7 @@ def test_what_the_main_thread_may_bring_is_none() -> None:
 
 
 def test_in_doubt_it_names_the_suspects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If an unknown thread could have helped but did not, the message names it and the remedy."""
+    """If an unknown thread could have woken a task, the message names the thread and the remedy."""
     monkeypatch.setattr(virtual_loop, "DOUBT", 0.01)
 
     async def main() -> None:
@@ -141,7 +141,7 @@ def test_in_doubt_it_names_the_suspects(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_in_doubt_it_names_open_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a peer behind a socket could have helped but did not, the message names the socket."""
+    """If a peer behind a socket could have woken a task, the message names the descriptor."""
     monkeypatch.setattr(virtual_loop, "DOUBT", 0.01)
     ours, theirs = socket.socketpair()
 

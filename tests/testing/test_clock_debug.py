@@ -1,4 +1,4 @@
-"""What the loop says of mistakes: asyncio's debug mode, tasks that never wait, jumps over reads."""
+"""Errors and notes of the loop: asyncio's debug mode, tasks that never wait, jumps over reads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_timer_needs_something_to_call(debugged: Any) -> None:
 
 
 async def test_a_timer_is_set_in_the_thread_of_the_loop(debugged: Any) -> None:
-    """One that another thread sets is a bug that production would find."""
+    """A timer that another thread sets raises: production would fail on that bug."""
     caught: list[Exception] = []
 
     def set_timer() -> None:
@@ -57,7 +57,7 @@ async def test_a_timer_is_set_in_the_thread_of_the_loop(debugged: Any) -> None:
 
 
 async def test_a_timer_tells_where_it_was_set(debugged: Any) -> None:
-    """The last line is the one that set it, and not a line of ours."""
+    """The last line is the one that set it, not a line of otpy."""
     for timer in (debugged.call_later(1, print), debugged.call_at(1, print)):
         assert timer._source_traceback[-1].name == "test_a_timer_tells_where_it_was_set"
         timer.cancel()
@@ -67,7 +67,7 @@ async def test_a_timer_tells_where_it_was_set(debugged: Any) -> None:
 
 
 def test_a_task_that_never_waits_is_no_silent_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks again and again whether a timer was due stops time; the error says who and where."""
+    """A task that polls a timer in a loop stops time; the error names the task and its line."""
     monkeypatch.setattr(virtual_loop, "MOST_TURNS", 1000)
     cleaned: list[str] = []
 
@@ -88,7 +88,7 @@ def test_a_task_that_never_waits_is_no_silent_hang(monkeypatch: pytest.MonkeyPat
 
 
 async def test_who_asks_for_a_thread_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call in flight ends some time, whoever looks at it meanwhile."""
+    """A call in flight ends at some time, even while a task keeps polling it."""
     monkeypatch.setattr(virtual_loop, "MOST_TURNS", 100)
     ends = threading.Event()
     call = asyncio.ensure_future(asyncio.to_thread(ends.wait))
@@ -100,7 +100,7 @@ async def test_who_asks_for_a_thread_makes_progress(monkeypatch: pytest.MonkeyPa
 
 
 async def test_turns_count_only_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any wait, and any moment that passes, begins the count anew."""
+    """Any wait, and any moment that passes, resets the count."""
     monkeypatch.setattr(virtual_loop, "MOST_TURNS", 100)
     for _ in range(20):
         for _ in range(90):
@@ -155,7 +155,7 @@ async def test_a_jump_over_a_read_is_noted_where_it_is_raised(
 
 
 def test_a_jump_over_a_read_is_noted_on_what_ends_a_run() -> None:
-    """Also on a timeout that a library raises in its own way, and on none that was really due."""
+    """A timeout that a library raises itself has the note; one that was really due has none."""
 
     async def raises(address: tuple[str, int], seconds: float) -> None:
         _, writer = await asyncio.open_connection(*address)

@@ -1,4 +1,4 @@
-"""Processes, sockets and what a `hold()` stands for: the clock does not jump over them either."""
+"""Processes, sockets and the work a `hold()` stands for: the clock does not jump over them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_pool_of_processes_does_not_lose_against_timers(clock: MockClock
 
 
 async def test_a_hold_keeps_the_clock_from_jumping(clock: MockClock) -> None:
-    """Inside `hold()`, nested or not, the loop waits for what it knows nothing of."""
+    """Inside `hold()`, nested or not, the loop waits for work that it does not know."""
     with clock.hold(), clock.hold():
         assert await asyncio.wait_for(stranger(BRIEF), 5) == 7
     began = time.perf_counter()

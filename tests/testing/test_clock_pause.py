@@ -1,4 +1,4 @@
-"""A paused clock: time stands until somebody moves it, by so much or to the next timer."""
+"""A paused clock: time stands until the test moves it, by a span or to the next timer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.testing.delays import BRIEF, blocked, slow, stranger
 
 
 async def tick(moments: list[float], interval: float) -> None:
-    """Write down every so many seconds what time it is."""
+    """Append the current time after each `interval`."""
     while True:
         await asyncio.sleep(interval)
         moments.append(MockClock.current().now)
 
 
 def test_a_paused_clock_never_moves_by_itself() -> None:
-    """Whoever sleeps on a paused clock that nobody moves is told so, instead of waking up."""
+    """A task that sleeps on a paused clock gets an error that says so, instead of waking up."""
 
     async def main() -> None:
         MockClock.current().pause()
@@ -33,7 +33,7 @@ def test_a_paused_clock_never_moves_by_itself() -> None:
 
 
 def test_a_deadlock_without_timers_does_not_blame_the_pause() -> None:
-    """Where moving the clock would not help, the message does not propose it."""
+    """If moving the clock would not help, the message does not propose it."""
 
     async def main() -> None:
         MockClock.current().pause()
@@ -44,7 +44,7 @@ def test_a_deadlock_without_timers_does_not_blame_the_pause() -> None:
 
 
 async def test_advance_moves_a_paused_clock_as_far_as_asked(clock: MockClock) -> None:
-    """What is due within the seconds runs, each at its moment, and then time stands again."""
+    """Timers due within the seconds fire at their moments, and then time stands again."""
     moments: list[float] = []
     beat = asyncio.create_task(tick(moments, 2))
     clock.pause()
@@ -69,7 +69,7 @@ async def test_several_may_advance_a_paused_clock(clock: MockClock) -> None:
 
 
 async def test_a_cancelled_advance_moves_a_paused_clock_no_further(clock: MockClock) -> None:
-    """Once the call is cut off, the clock stands where it is."""
+    """After the cancellation the clock stands at its current time."""
     clock.pause()
     advancing = asyncio.create_task(clock.advance(60))
     asyncio.get_running_loop().call_later(10, advancing.cancel)
@@ -80,7 +80,7 @@ async def test_a_cancelled_advance_moves_a_paused_clock_no_further(clock: MockCl
 
 
 async def test_time_stands_for_a_thread_too(clock: MockClock) -> None:
-    """On a paused clock work in a thread is waited for, and takes no time, known or not."""
+    """A paused clock waits for work in a thread, known or not, without any time passing."""
     clock.pause()
     async with asyncio.timeout(BRIEF / 10):
         assert await asyncio.to_thread(slow) == 7

@@ -47,7 +47,7 @@ async def connected(address: tuple[str, int] | str) -> AsyncGenerator[Streams]:
 
 
 async def test_a_peer_may_speak_first(clock: MockClock) -> None:
-    """A greeting comes in time, over a connection that nothing was sent over."""
+    """A greeting arrives in time over a connection on which the test has sent nothing."""
     with peer.tcp_peer(peer.GREETS, PAUSE) as address:
         async with connected(address) as (reader, _), asyncio.timeout(5):
             assert await reader.readline() == b"hello\n"
@@ -67,7 +67,7 @@ async def test_an_answer_may_come_in_parts() -> None:
 
 
 async def test_a_heart_that_beats_does_not_eat_up_the_time_of_an_answer() -> None:
-    """What others sleep meanwhile does not count against a timeout around an answer in parts."""
+    """The sleeps of other tasks do not count against a timeout around an answer in parts."""
 
     async def beat() -> None:
         for _ in range(1000):
@@ -95,7 +95,7 @@ async def test_a_unix_socket_counts_as_tcp_does(tmp_path: Path) -> None:
 
 
 async def test_a_bare_socket_counts_too(tmp_path: Path) -> None:
-    """Who reads from a socket through the loop, without a transport, gets the answer."""
+    """A task that reads from a socket through the loop, without a transport, gets the answer."""
     with peer.unix_peer(tmp_path, peer.ANSWERS, PAUSE) as address:
         loop = asyncio.get_running_loop()
         with socket.socket(socket.AF_UNIX) as plain:
@@ -107,7 +107,7 @@ async def test_a_bare_socket_counts_too(tmp_path: Path) -> None:
 
 
 async def test_a_peer_may_answer_who_is_still_sending(tmp_path: Path) -> None:
-    """A reader that is added beside a writer counts as a reader from then on."""
+    """A reader added to a socket that has a writer counts as a reader from then on."""
     loop = asyncio.get_running_loop()
     with peer.unix_peer(tmp_path, peer.GREETS, PAUSE) as address:
         with socket.socket(socket.AF_UNIX) as plain:
@@ -140,7 +140,7 @@ async def test_a_datagram_is_answered(to_one: bool) -> None:
 
 
 async def test_a_datagram_without_a_transport_is_answered() -> None:
-    """Who sends from a bare socket, connected to nobody, gets the answers, and each of them."""
+    """A task that sends from a bare, unconnected socket gets each of the answers."""
     loop = asyncio.get_running_loop()
     with peer.udp_peer(PAUSE) as address, socket.socket(type=socket.SOCK_DGRAM) as plain:
         plain.setblocking(False)
@@ -155,7 +155,7 @@ async def test_a_datagram_without_a_transport_is_answered() -> None:
 async def test_a_bare_socket_may_be_read_before_it_is_written(
     clock: MockClock, tmp_path: Path
 ) -> None:
-    """A task that has long waited on a socket gets the answer to what another sends over it."""
+    """A task that has long waited on a socket gets the answer to another task's message over it."""
     loop = asyncio.get_running_loop()
     with peer.unix_peer(tmp_path, peer.ANSWERS, PAUSE) as address:
         with socket.socket(socket.AF_UNIX) as plain:
@@ -169,7 +169,7 @@ async def test_a_bare_socket_may_be_read_before_it_is_written(
 
 
 async def test_an_answered_command_costs_no_patience(clock: MockClock) -> None:
-    """A command and an hour of sleep, again and again, take hardly longer than the commands."""
+    """A command and an hour of sleep, repeated, take hardly longer than the commands."""
     with peer.tcp_peer(peer.ANSWERS) as address:
         async with connected(address) as (reader, writer):
             began = time.perf_counter()
@@ -185,7 +185,7 @@ async def test_an_answered_command_costs_no_patience(clock: MockClock) -> None:
 async def test_a_stream_that_nobody_reads_costs_no_patience(
     clock: MockClock, tmp_path: Path, encrypted: bool
 ) -> None:
-    """Timeouts fire at once where no task waits for what a peer may still say."""
+    """Timeouts fire at once where no task waits for the peer's next message."""
     talk, context = peer.ANSWERS, None
     if encrypted:
         certificate = tmp_path / "certificate.pem"
@@ -219,7 +219,7 @@ def certify(file: Path) -> None:
 
 
 async def test_a_peer_that_is_silent_costs_patience_once(clock: MockClock) -> None:
-    """Then the clock jumps as if there were no connection."""
+    """After that the clock jumps as if there were no connection."""
     with peer.tcp_peer(peer.SWALLOWS) as address:
         async with connected(address) as (_, writer):
             writer.write(b"x")
@@ -230,7 +230,7 @@ async def test_a_peer_that_is_silent_costs_patience_once(clock: MockClock) -> No
 
 
 async def test_a_timeout_that_is_really_due_is_not_put_off(clock: MockClock) -> None:
-    """A peer that takes longer than the timeout is timed out, at the second of the timeout."""
+    """A peer that takes longer than the timeout is timed out exactly at the timeout."""
     clock.patience = 30
     with peer.tcp_peer(peer.SWALLOWS) as address:
         async with connected(address) as (reader, _):
@@ -242,7 +242,7 @@ async def test_a_timeout_that_is_really_due_is_not_put_off(clock: MockClock) -> 
 
 
 async def test_the_patience_of_a_clock_can_be_set(clock: MockClock) -> None:
-    """A peer is as slow as the test says, and no longer waited for than it says."""
+    """The test sets how slow a peer may be, and the clock waits no longer than that."""
     with peer.tcp_peer(peer.ANSWERS, 2 * clock.patience) as address:
         clock.patience *= 8
         async with connected(address) as (reader, writer):
@@ -255,7 +255,7 @@ async def test_the_patience_of_a_clock_can_be_set(clock: MockClock) -> None:
 
 
 def test_each_loop_begins_with_the_patience_of_its_clock() -> None:
-    """What was set lasts as long as the loop; a clock is made with another default."""
+    """A set patience lasts as long as the loop; the clock's own default may differ too."""
     clock = MockClock(patience=3)
 
     async def impatient() -> float:
@@ -275,7 +275,7 @@ def test_each_loop_begins_with_the_patience_of_its_clock() -> None:
 
 
 async def nothing_costs(clock: MockClock, exchange: Callable[[], object] = lambda: None) -> None:
-    """Sleep and wait in vain, after an exchange, two hundred times, in less than a second."""
+    """After each of two hundred exchanges, sleep or time out, all in less than a second."""
     began, until = time.perf_counter(), clock.now
     for _ in range(100):
         exchange()
@@ -289,7 +289,7 @@ async def nothing_costs(clock: MockClock, exchange: Callable[[], object] = lambd
 
 
 async def test_both_ends_in_this_loop_cost_nothing(clock: MockClock, tmp_path: Path) -> None:
-    """TCP, IPv6 too, Unix sockets by path and by pair: neither grace nor patience."""
+    """TCP, Unix sockets by path and by pair: neither grace nor patience."""
 
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -319,7 +319,7 @@ async def test_both_ends_in_this_loop_cost_nothing(clock: MockClock, tmp_path: P
 
 
 async def test_datagrams_within_the_loop_cost_nothing(clock: MockClock) -> None:
-    """A socket that waits for anybody's datagrams, and one that sends them to it."""
+    """A socket that takes datagrams from any sender, and one that sends to it."""
     loop = asyncio.get_running_loop()
     server, _ = await loop.create_datagram_endpoint(
         asyncio.DatagramProtocol,
@@ -334,7 +334,7 @@ async def test_datagrams_within_the_loop_cost_nothing(clock: MockClock) -> None:
 
 @on_linux
 async def test_what_the_kernel_holds_back_is_waited_for() -> None:
-    """With both ends in the loop, too: a corked socket sends a small part 0.2 s later."""
+    """The clock waits, with both ends in the loop too: a corked socket sends a part 0.2 s late."""
 
     async def corked(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
@@ -350,7 +350,7 @@ async def test_what_the_kernel_holds_back_is_waited_for() -> None:
 
 
 async def test_a_listener_costs_nothing(clock: MockClock) -> None:
-    """Nobody outside was told of it."""
+    """No peer outside the loop knows its address."""
 
     def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pytest.fail("nobody knows of it")
@@ -360,7 +360,7 @@ async def test_a_listener_costs_nothing(clock: MockClock) -> None:
 
 
 async def test_a_signal_may_be_due(clock: MockClock) -> None:
-    """The alarm clock of the process goes by real time; its handler runs before a timeout."""
+    """The process's alarm follows real time; its handler runs before a timeout."""
     loop, alarm = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGALRM, alarm.set)
     signal.setitimer(signal.ITIMER_REAL, PAUSE)
@@ -373,7 +373,7 @@ async def test_a_signal_may_be_due(clock: MockClock) -> None:
 
 
 def in_a_thread(work: Callable[[], object]) -> asyncio.Future[object]:
-    """Do some work in a thread that reports to the loop itself."""
+    """Do some work in a thread that hands its result to the loop itself."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[object] = loop.create_future()
 
@@ -430,7 +430,7 @@ def wait_until_idle(thread: threading.Thread) -> None:
 
 @on_linux
 async def test_a_thread_may_feed_a_pipe(clock: MockClock) -> None:
-    """What a working thread writes arrives before a timeout."""
+    """The data of a working thread arrives before a timeout."""
     out, into = os.pipe()
 
     def feed() -> None:
@@ -467,7 +467,7 @@ async def test_a_driver_with_a_thread_of_its_own(clock: MockClock, tmp_path: Pat
 
 @on_linux
 async def test_an_idle_driver_costs_hardly_anything(clock: MockClock) -> None:
-    """A thread that waits for work does not make time real, after its command neither."""
+    """A thread that waits for work does not make time real, not even after its command."""
     async with aiosqlite.connect(":memory:") as db:
         began = time.perf_counter()
         for _ in range(50):
@@ -482,7 +482,7 @@ async def test_an_idle_driver_costs_hardly_anything(clock: MockClock) -> None:
 
 @on_linux
 async def test_a_thread_that_waits_for_a_lock_lets_the_clock_jump() -> None:
-    """Only another thread can wake it, and that is either at work or not."""
+    """Only another thread can wake it, and that thread either works or does not."""
     lock = threading.Lock()
     thread = threading.Thread(target=lock.acquire)
     with lock:
@@ -499,7 +499,7 @@ async def test_a_thread_that_waits_for_a_lock_lets_the_clock_jump() -> None:
 async def test_a_thread_that_polls_does_not_make_time_real_for_long(
     monkeypatch: pytest.MonkeyPatch, poll: Callable[[float], object]
 ) -> None:
-    """One that sleeps again and again is no longer taken for one that works."""
+    """A thread that sleeps again and again soon no longer counts as working."""
     monkeypatch.setattr(strange_threads, "LONGEST_SLEEP", BRIEF)
     monkeypatch.setattr(strange_threads, "LONGEST_NAP", BRIEF)
     ends = threading.Event()
@@ -521,7 +521,7 @@ async def test_a_thread_that_polls_does_not_make_time_real_for_long(
 def test_where_nobody_tells_what_threads_do_they_get_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On other systems, each jump leaves them a while to report."""
+    """On systems that cannot tell, each jump gives threads a moment to report."""
     monkeypatch.setattr(platform, "machine", lambda: "abacus")
     monkeypatch.setattr(virtual_loop, "GRACE", 10)
 

@@ -1,4 +1,4 @@
-"""`run()`: the clock without pytest, and how it leaves nothing behind."""
+"""`run()`: the clock without pytest, and its clean-up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_each_run_starts_again_and_returns_the_result() -> None:
 
 
 def test_it_passes_exceptions_on() -> None:
-    """What the coroutine raises comes out as it is."""
+    """An exception of the coroutine is raised unchanged."""
 
     async def fail() -> None:
         await asyncio.sleep(1)
@@ -118,7 +118,7 @@ def test_leftovers_that_end_well_are_not_reported() -> None:
 
 
 def test_leftovers_have_a_minute_of_the_clock() -> None:
-    """A clean-up that takes almost sixty virtual seconds is waited for to its end."""
+    """A clean-up of almost sixty virtual seconds is awaited to its end."""
     clock = MockClock()
 
     async def child() -> str:
@@ -172,7 +172,7 @@ async def test_it_refuses_to_nest(clock: MockClock) -> None:
     coroutine = blocked()
     with pytest.raises(RuntimeError, match="without a running loop"):
         MockClock().run(coroutine)
-    # Nobody shall complain that it was never awaited.
+    # Closed by the refused run, so Python does not warn that it was never awaited.
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
     await asyncio.sleep(1)
     assert clock.now == 1

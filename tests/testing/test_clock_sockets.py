@@ -1,4 +1,4 @@
-"""TCP connections that lead out of the loop: whoever was sent something may answer in real time."""
+"""TCP connections that lead out of the loop: a peer may answer a message in real time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def answer(connection: socket.socket) -> None:
-    """Send back whatever comes, after a while."""
+    """Send back all data, after a while."""
     while data := connection.recv(100):
         time.sleep(BRIEF)
         connection.sendall(data)
 
 
 def swallow(connection: socket.socket) -> None:
-    """Take whatever comes, and never say a word."""
+    """Read everything, and never answer."""
     while connection.recv(100):
         pass
 
@@ -64,7 +64,7 @@ async def test_an_answer_under_way_does_not_lose_against_timers() -> None:
 
 
 async def test_a_peer_that_never_answers_is_not_waited_for_long(clock: MockClock) -> None:
-    """After some patience, in which time flows, the clock jumps again; exactly to the timers."""
+    """After its patience, in which time flows, the clock jumps again, exactly to the timers."""
     clock.patience = BRIEF
     with serving(swallow) as address:
         async with connected(address) as (_, writer):
@@ -76,7 +76,7 @@ async def test_a_peer_that_never_answers_is_not_waited_for_long(clock: MockClock
 
 
 async def test_whoever_has_answered_is_not_waited_for(clock: MockClock) -> None:
-    """An idle connection costs no patience, whatever went over it before."""
+    """An idle connection costs no patience, whatever it carried before."""
     with serving(answer) as address:
         async with connected(address) as (reader, writer):
             writer.write(b"x")
@@ -88,7 +88,7 @@ async def test_whoever_has_answered_is_not_waited_for(clock: MockClock) -> None:
 
 
 async def test_a_connection_within_the_loop_costs_nothing(clock: MockClock) -> None:
-    """What the loop sends to itself it has received before it would jump."""
+    """The loop has received its own messages before the clock would jump."""
 
     async def swallow_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

@@ -109,7 +109,7 @@ async def test_a_thread_that_is_too_slow_times_out(busy: threading.Event) -> Non
 
 
 async def test_an_abandoned_thread_still_holds_the_clock(busy: threading.Event) -> None:
-    """A thread that nobody waits for any more still works, so that the clock must not jump."""
+    """A thread still works after its call was cancelled, so the clock must not jump."""
     call = asyncio.ensure_future(asyncio.to_thread(busy.wait))
     await MockClock.current().advance(0)
     call.cancel()
@@ -122,7 +122,7 @@ async def test_an_abandoned_thread_still_holds_the_clock(busy: threading.Event) 
 async def test_a_call_that_was_cancelled_before_it_began_does_not_hold_the_clock(
     steps: int,
 ) -> None:
-    """Before 4.16 anyio never counts its thread as idle again; it waits for work all the same."""
+    """Before 4.16 anyio never counts its thread as idle again; the clock jumps all the same."""
     call = anyio.to_thread.run_sync(time.sleep, 0.0, abandon_on_cancel=True)
     calling = asyncio.create_task(call)
     for _ in range(steps):  # one of them is the moment after the call was handed to the thread
@@ -146,7 +146,7 @@ async def test_an_idle_thread_does_not_hold_the_clock(clock: MockClock) -> None:
 async def test_unknown_threads_get_a_moment_before_each_jump(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thread that the loop has not started may speak up before the clock jumps past it."""
+    """A thread unknown to the loop may report before the clock jumps past it."""
     monkeypatch.setattr(virtual_loop, "GRACE", 10)
     assert await asyncio.wait_for(stranger(BRIEF), 5) == 7
 

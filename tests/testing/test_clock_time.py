@@ -18,7 +18,7 @@ async def test_time_starts_at_zero(clock: MockClock) -> None:
 
 
 async def test_ten_years_of_sleep_take_no_time(clock: MockClock) -> None:
-    """Nobody waits for a sleep, and every clock of the loop agrees on how long it was."""
+    """Ten years of sleep pass at once, and every clock of the loop agrees on their length."""
     began = time.perf_counter()
     assert MockClock.current() is clock
     await asyncio.sleep(10 * YEAR)
@@ -68,7 +68,7 @@ async def test_neighbouring_deadlines_are_not_lumped_together(clock: MockClock) 
 
 
 async def test_equal_deadlines_keep_their_order() -> None:
-    """Timers for the same moment fire in the order in which they were set."""
+    """Timers for the same moment fire in the order they were set in."""
     order: list[int] = []
     for number in range(500):
         asyncio.get_running_loop().call_at(1, order.append, number)
@@ -89,7 +89,7 @@ async def test_a_deadline_in_the_past_is_due_now(clock: MockClock) -> None:
 async def test_the_clock_never_visits_a_cancelled_timer(
     cancelled: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock goes straight to the next timer that somebody still waits for."""
+    """The clock goes straight to the next timer that was not cancelled."""
     visited: list[float] = []
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "time_moved", lambda: visited.append(loop.time()))

@@ -90,7 +90,7 @@ def test_it_is_real_after_a_loop_that_failed() -> None:
 
 
 def test_each_of_several_clocks_shows_its_own_date() -> None:
-    """Loops that take turns do not disturb each other, in whichever order they are closed."""
+    """Loops that take turns do not disturb each other, nor does the end of one."""
     before = time.time()
     first = asyncio.Runner(loop_factory=MockClock(datetime(2001, 1, 1, tzinfo=UTC)).loop_factory)
     second = asyncio.Runner(loop_factory=MockClock(datetime(2005, 1, 1, tzinfo=UTC)).loop_factory)

@@ -74,7 +74,7 @@ async def crashed() -> otpy.snapshot.TreeSnapshot:
     ],
 )
 async def test_a_drawing_may_be_as_full_or_as_plain_as_one_likes(drawing: str) -> None:
-    """Indentation, the style of the branches and details that are left out don't matter."""
+    """Indentation, the style of the branches and omitted details don't matter."""
     assert_tree(await crashed(), drawing)
 
 
@@ -97,7 +97,7 @@ async def test_a_drawing_may_be_as_full_or_as_plain_as_one_likes(drawing: str) -
     ],
 )
 async def test_whatever_a_drawing_says_is_compared(here: str, there: str) -> None:
-    """Each piece that is drawn otherwise fails, and the wrong line is marked in the message."""
+    """Each piece that differs fails, and the message marks the wrong line."""
     snapshot = await crashed()
     assert here in CRASHED
     with pytest.raises(AssertionError) as caught:
@@ -107,7 +107,7 @@ async def test_whatever_a_drawing_says_is_compared(here: str, there: str) -> Non
 
 
 async def test_the_message_shows_both_drawings() -> None:
-    """What was drawn and what really is, one beside the other, with the lines that agree."""
+    """The expected and the real drawing stand in one text, with the lines that agree."""
     with pytest.raises(AssertionError) as caught:
         assert_tree(await crashed(), CRASHED.replace("db backing off", "db running"))
     assert str(caught.value) == textwrap.dedent("""\
@@ -122,7 +122,7 @@ async def test_the_message_shows_both_drawings() -> None:
 
 
 async def test_a_subtree_and_an_ended_tree_can_be_compared() -> None:
-    """Any supervisor will do, a dynamic one too."""
+    """Any supervisor can be compared, a dynamic one too."""
     tree = SupervisorSpec("app", [DynamicSupervisor.spec("pool")])
     async with otpy.start(tree, hooks=()) as root:
         pool = root.child("pool").supervisor
@@ -182,7 +182,7 @@ def drawn_and_compared(
 @settings(max_examples=examples(25))
 @given(trees(STRANGE))
 def test_what_was_rendered_is_what_stands_there(tree: SupervisorSpec) -> None:
-    """Every snapshot agrees with its own drawing, whatever its ids are."""
+    """Every snapshot agrees with its own drawing, for any ids."""
     drawn_and_compared(tree, lambda snapshot: assert_tree(snapshot, snapshot.render()))
 
 
@@ -201,7 +201,7 @@ def test_a_drawing_may_be_moved_and_redrawn(tree: SupervisorSpec) -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=4), st.lists(st.sampled_from("abc"), max_size=4))
 def test_only_the_tree_itself_agrees(drawn: list[str], there: list[str]) -> None:
-    """Children that are missing, too many or in another order are always noticed."""
+    """Missing children, extra children and another order are always noticed."""
 
     def node(*ids: str) -> otpy.snapshot.TreeSnapshot:
         below = [
@@ -227,7 +227,7 @@ def test_only_the_tree_itself_agrees(drawn: list[str], there: list[str]) -> None
 
 
 async def test_a_slow_start_is_drawn_as_such(clock: MockClock) -> None:
-    """Also while an operation is in progress, a tree can be compared."""
+    """A tree can be compared during an operation too."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("a", slow, (2,))]), hooks=()) as root:
         root.child("a").kill()
         await clock.advance(1.5)

@@ -1,4 +1,4 @@
-"""Drawn plans against a tree of every kind of child: what must hold whatever goes wrong."""
+"""Drawn plans against a tree of every kind of child: what holds under any failure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["logs"]
 
 
 class Ticker(GenServer[str, None, int]):
-    """Tells itself something now and then."""
+    """Sends itself a message now and then."""
 
     async def init(self, _: Script) -> int:
         await asyncio.sleep(0.1)
@@ -105,7 +105,7 @@ async def scenario(plan: FaultPlan, outcome: Outcome) -> None:
                         await pool.start_child(ChildSpec("plain", plain, (Script(),), shutdown=1))
                     await asyncio.sleep(2)
     outcome.hits = injected.hits
-    await asyncio.sleep(20)  # for those that were given up, and are let go now
+    await asyncio.sleep(20)  # long enough for abandoned children, which are released now
     outcome.left = len(asyncio.all_tasks()) - 1
 
 
@@ -118,7 +118,7 @@ def run(plan: FaultPlan) -> Outcome:
 @settings(max_examples=examples(25))
 @given(st.integers(0, 10**6), st.integers(1, 8))
 def test_a_tree_gets_over_any_plan(seed: int, count: int) -> None:
-    """It ends, leaves no task behind, disturbs nobody's loop, and a replay does the same again."""
+    """The tree ends, leaves neither a task nor an error on the loop, and a replay does the same."""
     plan = FaultPlan.random(random.Random(seed), PATHS, faults=count, within=8)
     first = run(plan)
     assert first.complaints == []

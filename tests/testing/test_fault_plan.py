@@ -64,7 +64,7 @@ def replayed(plan: FaultPlan) -> object:
 
 @given(plans)
 def test_a_printed_plan_evaluates_to_an_equal_one(plan: FaultPlan) -> None:
-    """What a plan prints is Python text that makes it again."""
+    """A plan prints Python text that creates it again."""
     assert replayed(plan) == plan
     assert str(plan) == repr(plan)
     assert hash(replayed(plan)) == hash(plan)
@@ -92,7 +92,7 @@ def test_one_seed_draws_one_plan() -> None:
 
 
 def test_defaults_are_not_printed() -> None:
-    """A plan reads as one would write it."""
+    """A plan prints only what its author would write."""
     plan = FaultPlan(
         (
             faults.crash("app/db", ValueError("x"), at="start", nth=2),
@@ -111,7 +111,7 @@ def test_defaults_are_not_printed() -> None:
 
 
 def test_faults_are_equal_if_they_say_the_same() -> None:
-    """Exceptions are compared by type and arguments, everything else as it is."""
+    """Exceptions are compared by type and arguments, everything else by value."""
     fault = faults.crash("app/db", ValueError("x"))
     assert fault == faults.crash("app/db", ValueError("x"))
     assert fault != faults.crash("app/db", ValueError("y"))
@@ -222,6 +222,6 @@ def test_each_crash_raises_a_copy(error: BaseException) -> None:
 
 
 def test_an_exception_that_cannot_be_copied_is_raised_itself() -> None:
-    """Better the one given than another."""
+    """The given exception is better than another one."""
     error = Single("x")
     assert fresh(error) is error

@@ -1,4 +1,4 @@
-"""Each fault, in each kind of child: what is seen of it is what is seen of the real failure."""
+"""Each fault, in each kind of child: it looks the same as the real failure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def name(start: Callable[..., Any]) -> str:
 async def compare(
     start: Callable[..., Any], script: Script, *injected: Fault, dynamic: bool = False
 ) -> None:
-    """The healthy child under the faults gives the reports of the one that really fails."""
+    """Check that the healthy child under the faults gives the reports of the failing one."""
     really = await observed(child(start, script), FaultPlan(), dynamic=dynamic)
     healthy = await observed(child(start, Script()), FaultPlan(injected), dynamic=dynamic)
     assert healthy == really
@@ -81,7 +81,7 @@ async def test_a_crash_at_the_start(
 async def test_a_crash_of_a_function_that_makes_its_child(
     error: Callable[[], BaseException],
 ) -> None:
-    """It is the call that fails, before there is anything to be ready."""
+    """The call itself fails, before any child could be ready."""
 
     def fails(_: Script) -> None:
         raise error()
@@ -111,7 +111,7 @@ async def test_a_crash_at_the_kth_await(
 async def test_a_crash_after_some_time(
     start: Callable[..., Any], error: Callable[[], BaseException]
 ) -> None:
-    """What is being awaited then raises."""
+    """The await in progress at that time raises."""
     await compare(start, FailsAt(error(), 2.75), faults.crash("app/c", error(), after=2.75))
 
 
@@ -166,7 +166,7 @@ async def test_an_early_return(start: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("start", [*LOOPING, in_timeout], ids=name)
 async def test_a_stranger_cancels(start: Callable[..., Any]) -> None:
-    """It counts as killed (AIO-08)."""
+    """The child counts as killed (AIO-08)."""
     await compare(start, IsCancelledAt(2.75), faults.cancel("app/c", after=2.75))
 
 

@@ -1,4 +1,4 @@
-"""What a child under a plan can tell of it, and which of two things that happen at once wins."""
+"""What a child under a plan can notice of it, and which of two simultaneous events wins."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_a_bare_yield_is_an_await() -> None:
 
 
 async def test_what_is_awaited_may_refuse_to_be_cancelled() -> None:
-    """The error comes then when the wait is over."""
+    """The error is raised when the wait is over."""
 
     async def stubborn() -> None:
         try:
@@ -129,7 +129,7 @@ async def test_a_wait_that_ends_at_the_very_moment_fails() -> None:
 
 @pytest.mark.parametrize("first", ["fault", "stop"])
 async def test_a_stop_at_the_very_moment_wins(reports: Recording, first: str) -> None:
-    """A cancellation by somebody else is passed on, and the next await is hit."""
+    """A cancellation from elsewhere is passed on, and the fault hits the next await."""
     plan = FaultPlan([faults.crash("app/c", Boom(), after=1)])
     found: list[str] = []
 
@@ -212,7 +212,7 @@ async def test_two_faults_at_one_await_take_turns() -> None:
 
 
 async def test_a_child_that_is_held_back_can_crash_meanwhile() -> None:
-    """Time runs from the beginning of the life, whatever holds it back."""
+    """A fault's time runs from the beginning of the life, even while the child is held back."""
     plan = FaultPlan(
         [faults.slow_ready("app/c", 5), faults.crash("app/c", Boom(), after=2)],
     )
@@ -240,11 +240,11 @@ async def test_a_child_that_is_held_back_can_be_stopped(journal: Journal) -> Non
 
 
 async def test_a_child_that_is_stopped_before_its_first_step_is_not_disturbed() -> None:
-    """It is never begun, with a plan or without."""
+    """It never begins, with a plan or without."""
     plan = FaultPlan([faults.crash("app/**", Boom(), at="start"), faults.hang("app/**")])
     with plan.active() as injected:
         async with otpy.start(DynamicSupervisor.spec("app"), hooks=()) as root:
-            # In the turn in which it is started, behind the start:
+            # In the turn in which it is started, right after the start:
             spec = ChildSpec("c", forever, restart=Restart.TEMPORARY)
             starting = asyncio.ensure_future(root.start_child(spec))
             await turns(1)
@@ -256,7 +256,7 @@ async def test_a_child_that_is_stopped_before_its_first_step_is_not_disturbed() 
 
 
 async def test_the_stack_of_a_child_shows_its_own_code() -> None:
-    """Whoever looks at the task sees the same calls as without a plan."""
+    """The stack of the task shows the same calls as without a plan."""
 
     async def inner() -> None:
         await forever()
@@ -301,7 +301,7 @@ async def test_a_child_that_ignores_cancellation_works_on_undisturbed(reports: R
 
 
 async def test_a_group_that_is_shutting_down_takes_no_crash() -> None:
-    """It is on its way out already; the next await is hit, if there is one."""
+    """The group is already shutting down; the fault hits the next await, if there is one."""
     plan = FaultPlan([faults.crash("app/c", Boom("injected"), after=2.5)])
     found: list[str] = []
 
@@ -332,7 +332,7 @@ async def test_a_group_that_is_shutting_down_takes_no_crash() -> None:
 
 
 async def test_a_group_may_end_with_system_exit_and_the_loop_goes_on(reports: Recording) -> None:
-    """What would end the loop if a task of the group raised it is raised by the child itself."""
+    """The child itself raises the `SystemExit`: raised by a task of the group, it ends the loop."""
     ended: list[str] = []
 
     async def part() -> None:
@@ -371,7 +371,7 @@ async def test_an_early_return_gives_way_to_a_stop() -> None:
 
 
 async def test_a_closed_coroutine_closes_the_child() -> None:
-    """When a loop is gone, what is left of a child is closed, not hung in its clean-up."""
+    """The end of the coroutine closes the child, which does not hang in its clean-up."""
     closed: list[str] = []
 
     async def child() -> None:

@@ -1,4 +1,4 @@
-"""Faults in servers: what is seen of them is what is seen of the real failures."""
+"""Faults in servers: they look the same as the real failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["logs"]
 
 
 class Log(GenServer[str, list[str], list[str]]):
-    """Keeps what it is told; what really goes wrong with it stands in its subclasses."""
+    """Keeps its messages; its subclasses hold the real failures."""
 
     life = 0
 
@@ -158,7 +158,7 @@ class HangsInTerminate(Log):
 
 
 async def told(kind: type[Log], plan: FaultPlan) -> list[object]:
-    """Run a server of `kind`, talk to it, and return all that was seen and heard."""
+    """Run a server of `kind`, talk to it, and return its reports, its journal and its answers."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     kind.life = 0

@@ -50,7 +50,7 @@ def exits(reports: Recording) -> list[tuple[float, str, str]]:
 async def test_it_strikes_what_is_awaited_right_now(
     reports: Recording, fault: Fault, reason: str
 ) -> None:
-    """A child that knew of no fault when it began; the others live on."""
+    """A fault may be added after the child began; it hits that child, and the others live on."""
     children = ChildSpec("a", forever), ChildSpec("b", forever)
     async with running(*children, reports=reports) as (root, injected):
         injected.add(fault)
@@ -60,7 +60,7 @@ async def test_it_strikes_what_is_awaited_right_now(
 
 
 async def test_what_it_counts_begins_when_it_is_added(reports: Recording) -> None:
-    """Awaits and seconds of before are no matter to it."""
+    """Earlier awaits and seconds do not count."""
     children = ChildSpec("a", seconds), ChildSpec("b", seconds)
     async with running(*children, reports=reports) as (_, injected):
         injected.add(faults.crash("app/a", Boom("x"), nth=2))
@@ -73,7 +73,7 @@ async def test_what_it_counts_begins_when_it_is_added(reports: Recording) -> Non
 
 
 async def test_it_holds_for_the_next_start_and_the_next_stop(reports: Recording) -> None:
-    """Also of a child that nobody knew when it was added."""
+    """A fault also holds for a child that did not exist when the fault was added."""
     pool = DynamicSupervisor.spec("pool")
     with FaultPlan().active(growing=True) as injected:
         async with otpy.start(pool, hooks=[reports]) as root:
@@ -93,7 +93,7 @@ async def test_it_holds_for_the_next_start_and_the_next_stop(reports: Recording)
 
 
 async def test_a_life_that_has_not_begun_is_hit_as_soon_as_it_waits(reports: Recording) -> None:
-    """It exists, and its first step is still to come."""
+    """The life exists, and its first step is still to come."""
     with FaultPlan().active(growing=True) as injected:
         async with otpy.start(SupervisorSpec("app", [ChildSpec("a", seconds)]), hooks=[reports]):
             injected.add(faults.crash("app/a", Boom("x")))
@@ -102,7 +102,7 @@ async def test_a_life_that_has_not_begun_is_hit_as_soon_as_it_waits(reports: Rec
 
 
 async def test_only_a_block_that_grows_takes_more(clock: MockClock) -> None:
-    """And only while it is entered; a jump of the clock never."""
+    """It takes faults only while it is entered, and never a jump of the clock."""
     for growing in (False, True):
         injected = FaultPlan().active(growing=growing)
         with pytest.raises(RuntimeError, match="growing=True"):
@@ -116,7 +116,7 @@ async def test_only_a_block_that_grows_takes_more(clock: MockClock) -> None:
 
 @pytest.mark.real_time
 async def test_a_kill_finds_the_processes_that_run_already(reports: Recording) -> None:
-    """They were started when no fault was planned."""
+    """The process was started before the kill was planned."""
     started = asyncio.Event()
 
     async def runner() -> int:

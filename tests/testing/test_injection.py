@@ -1,4 +1,4 @@
-"""Where a plan holds, what it counts, and what it leaves alone."""
+"""Where a plan holds, what it counts, and what it does not touch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_starts_are_counted_over_all_lives_of_a_path() -> None:
 
 
 async def test_lives_are_counted_though_their_supervisor_is_another() -> None:
-    """The second start is the second, also when the tree was started anew."""
+    """The second start counts as the second, even in another tree of the same block."""
     plan = FaultPlan([faults.crash("app/c", Boom(), at="start", nth=2)])
     with plan.active() as injected:
         for _ in range(3):
@@ -56,7 +56,7 @@ async def test_lives_are_counted_though_their_supervisor_is_another() -> None:
 
 
 async def test_awaits_are_counted_in_each_life_anew() -> None:
-    """`nth=3, times=2` hits the third await of two lives; the next live on."""
+    """`nth=3, times=2` hits the third await in each of two lives; the next life runs on."""
     plan = FaultPlan([faults.crash("app/c", Boom(), nth=3, times=2)])
     with plan.active() as injected:
         async with otpy.start(app(ChildSpec("c", seconds, (100,)), intensity=9), hooks=()):
@@ -104,7 +104,7 @@ async def test_only_a_child_that_is_told_to_end_hangs_at_its_stop() -> None:
 
 
 async def test_after_starts_the_count_of_awaits() -> None:
-    """With `after`, the await in progress then is the first."""
+    """With `after`, the await in progress at that time is the first."""
     plan = FaultPlan([faults.crash("app/c", Boom(), nth=3, after=2.5)])
     with plan.active() as injected:
         async with otpy.start(app(ChildSpec("c", seconds, (100,))), hooks=()):
@@ -113,7 +113,7 @@ async def test_after_starts_the_count_of_awaits() -> None:
 
 
 async def test_a_pattern_hits_each_child_apart() -> None:
-    """It is short for the same fault at each path."""
+    """A pattern stands for the same fault at each path."""
     plan = FaultPlan([faults.crash("app/*", Boom(), after=1)])
     children = [ChildSpec(name, forever) for name in "ab"]
     tree = app(*children, intensity=9)
@@ -124,7 +124,7 @@ async def test_a_pattern_hits_each_child_apart() -> None:
 
 
 async def test_a_fault_that_never_hits_can_be_noticed() -> None:
-    """It stands in `missed`: no such path, no such await, a supervisor."""
+    """The fault is listed in `missed`: no such path, no such await, a supervisor."""
     plan = FaultPlan(
         [
             faults.crash("app/nobody", Boom()),
@@ -162,7 +162,7 @@ async def test_a_plan_can_be_used_again() -> None:
 
 
 async def test_only_trees_started_inside_are_hit() -> None:
-    """Of three trees with one spec, only the one that was started in the block."""
+    """Of three trees with one spec, only the one started in the block is hit."""
     plan = FaultPlan([faults.crash("app/c", Boom(), at="start", times=None)])
     spec = app(ChildSpec("c", seconds, (3,)), intensity=0)
     async with otpy.start(spec.replace(intensity=9), hooks=()) as before:
@@ -179,7 +179,7 @@ async def test_only_trees_started_inside_are_hit() -> None:
 
 
 async def test_two_trees_side_by_side() -> None:
-    """One runs in the block, one beside it, in one loop at one time; one of them is hit."""
+    """Two trees run in one loop at the same time; only the one started in the block is hit."""
     plan = FaultPlan([faults.crash("app/c", Boom(), after=2)])
 
     async def run(recorder: Recording) -> None:
@@ -284,7 +284,7 @@ def test_a_block_is_entered_once() -> None:
 
 
 def test_a_block_may_be_left_in_another_context() -> None:
-    """As the two halves of a fixture may be; it is over all the same."""
+    """The two halves of a fixture may run in different contexts; the block ends all the same."""
     from contextvars import copy_context  # noqa: PLC0415 - the test's only use
 
     block = FaultPlan().active()
@@ -295,7 +295,7 @@ def test_a_block_may_be_left_in_another_context() -> None:
 
 @pytest.mark.real_time
 def test_a_whole_program_is_hit() -> None:
-    """`otpy.run` starts its tree inside of the block it is called in."""
+    """`otpy.run` starts its tree inside the block it is called in."""
     plan = FaultPlan([faults.crash("app/c", Boom("injected"), at="start")])
     with plan.active() as injected, pytest.raises(SystemExit):
         otpy.run(app(ChildSpec("c", forever), intensity=0), hooks=())
@@ -334,7 +334,7 @@ async def test_siblings_are_restarted_as_after_a_real_crash(
 
 
 async def test_the_wall_clock_jumps_and_timers_do_not(clock: MockClock) -> None:
-    """Both ways, at the times planned; who sleeps wakes up when he should."""
+    """It jumps both ways, at the planned times; sleeping tasks wake up on time."""
     import time  # noqa: PLC0415 - the wall clock, in step with the mock clock
 
     shown: list[tuple[float, float]] = []

@@ -1,4 +1,4 @@
-"""The pytest plugin and the clock: who is on it, who is not, and what it takes to be."""
+"""The pytest plugin and the clock: which tests are on it, and what puts them there."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestAskingForTheClock:
         run_tests(ANYIO + names + HOUR).assert_outcomes(passed=1)
 
     def test_chosen_loops_are_for_the_others(self, run_tests: RunTests) -> None:
-        """Where a project chooses the loops of its tests, those on the clock are on the clock."""
+        """A test with the clock is on the clock, even if the project chooses its tests' loops."""
         conftest = """
             import asyncio
             def pytest_asyncio_loop_factories():
@@ -104,7 +104,7 @@ async def test_property(mock_clock, hours):
         ).assert_outcomes(passed=3)
 
     def test_it_goes_on_in_a_loop_that_is_shared(self, run_tests: RunTests) -> None:
-        """Tests that share a loop of pytest-asyncio share its time; the next loop begins anew."""
+        """Tests that share a loop of pytest-asyncio share its time; the next loop is at zero."""
         run_tests(
             HOUR.replace("test_", "later_")
             + """
@@ -169,11 +169,11 @@ async def test_bare():
 
     @pytest.mark.parametrize("wrong", ["'mock'", "clock='wall'", "lekas=False"])
     def test_wrong_words_are_refused(self, run_tests: RunTests, wrong: str) -> None:
-        """A marker that cannot be meant is an error that says what can."""
+        """A marker with unknown words is an error that names the possible ones."""
         result = run_tests(f"@pytest.mark.asyncio\n@pytest.mark.otpy({wrong}){HOUR}")
         result.assert_outcomes(errors=1)
         result.stdout.fnmatch_lines(["*test_hour: otpy() takes clock='mock' or 'real'*"])
-        result.stdout.no_fnmatch_line("*plugin.py:*")  # what is wrong, and no traceback
+        result.stdout.no_fnmatch_line("*plugin.py:*")  # the error, and no traceback
 
     def test_a_wrong_mode_is_refused(self, run_tests: RunTests) -> None:
         """A mode that does not exist ends the run before it begins."""
@@ -193,7 +193,7 @@ async def test_bare():
     def test_a_clock_that_would_not_move_the_test_is_refused(
         self, run_tests: RunTests, test: str
     ) -> None:
-        """Nobody gets `mock_clock` on a loop that it does not drive."""
+        """A test that requests `mock_clock` on a loop that the clock does not drive fails."""
         result = run_tests(ASYNCIO + test)
         result.stdout.fnmatch_lines(["*mock_clock: the test does not run on the mock clock.*"])
         assert result.parseoutcomes().get("passed", 0) == 0
@@ -226,13 +226,13 @@ class TestBeingInstalled:
         monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
 
     def test_it_is_found_by_its_entry_point(self, pytester: pytest.Pytester) -> None:
-        """Whoever has otpy installed has the fixtures and the markers, without any setting."""
+        """After an installation of otpy, the fixtures and the markers need no setting."""
         seeds = "@pytest.mark.otpy_simulate(seeds=[7, 8])" + HOUR.replace("_hour", "_seeded")
         pytester.makepyfile("import asyncio, pytest\n" + ASYNCIO + HOUR + seeds)
         self.run(pytester).assert_outcomes(passed=3)
 
     def test_it_changes_nothing_for_those_who_do_not_ask(self, pytester: pytest.Pytester) -> None:
-        """Tests without it run as ever, leaks included, and nothing of its own is imported."""
+        """Tests without it run as before, leaks included; only the plugin's module is imported."""
         pytester.makepyfile(
             "import asyncio, pytest, sys\n"
             + ASYNCIO
@@ -249,7 +249,7 @@ class TestBeingInstalled:
     def test_a_missing_time_machine_matters_only_to_those_who_ask(
         self, pytester: pytest.Pytester
     ) -> None:
-        """Without the extra `test`, pytest works; a test that needs it says what is missing."""
+        """Without the extra `test` pytest works; a test that needs it fails and names the extra."""
         pytester.makeconftest("import sys\nsys.modules['time_machine'] = None")
         head = "import asyncio, pytest\n" + ASYNCIO
         pytester.makepyfile(test_asks=head + HOUR, test_does_not=head + REAL)

@@ -1,4 +1,4 @@
-"""The leak check: what a test leaves behind is named, and nothing else is."""
+"""The leak check: it names what a test leaves behind, and nothing else."""
 
 from __future__ import annotations
 
@@ -69,20 +69,20 @@ class TestWhatIsLeftOver:
     def test_it_fails_the_test_and_is_named(
         self, run_tests: RunTests, leak: str, lines: list[str]
     ) -> None:
-        """Each kind is named with what leads to where it comes from; the next test is fine."""
+        """Each kind is named with a hint to its origin; the next test is fine."""
         result = run_tests(in_test(leak))
         result.assert_outcomes(passed=2, errors=1)
         result.stdout.fnmatch_lines(["*ERROR at teardown of test_it*", *lines])
 
     @pytest.mark.parametrize("leak", LEAKS)
     def test_tests_on_the_mock_clock_are_checked(self, run_tests: RunTests, leak: str) -> None:
-        """Whoever requests a fixture of the plugin is checked, without any marker."""
+        """A test that requests a fixture of the plugin is checked, without any marker."""
         source = in_test(leak, "mock_clock").replace(', pytest.mark.otpy(clock="real")', "")
         run_tests(source).assert_outcomes(passed=2, errors=1)
 
     @pytest.mark.parametrize("leak", LEAKS)
     def test_tests_of_anyio_are_checked(self, run_tests: RunTests, leak: str) -> None:
-        """What is left behind under anyio's plugin is found as well."""
+        """Leaks under anyio's plugin are found as well."""
         source = in_test(leak, "mock_clock").replace("mark.asyncio", "mark.anyio")
         source = source.replace(', pytest.mark.otpy(clock="real")', "")
         run_tests(source, conftest=ON_ASYNCIO).assert_outcomes(passed=2, errors=1)
@@ -98,7 +98,7 @@ class TestWhatIsLeftOver:
         run_tests(source).assert_outcomes(passed=2, errors=1)
 
     def test_a_fixture_of_the_test_is_checked(self, run_tests: RunTests) -> None:
-        """What a function-scoped fixture opens, it has to close."""
+        """A function-scoped fixture must close what it opens."""
         fixture = f"@pytest.fixture\ndef opened():\n    {DESCRIPTOR}\n"
         run_tests(
             HEAD + fixture + "async def test_it(opened): pass\nasync def test_next(): pass"
@@ -164,7 +164,7 @@ class TestWhatMayStay:
         run_tests(source).assert_outcomes(passed=2)
 
     def test_a_failing_test_is_not_blamed_for_more(self, run_tests: RunTests) -> None:
-        """Whoever was interrupted could not clean up."""
+        """A test that failed could not clean up, so its leaks are not reported."""
         source = in_test(f"{TASK}; {DESCRIPTOR}; pytest.fail('first')")
         run_tests(source).assert_outcomes(passed=1, failed=1)
 
@@ -173,7 +173,7 @@ class TestWhatMayStay:
     def test_shared_fixtures_keep_what_they_have(
         self, run_tests: RunTests, scope: str, ask: str
     ) -> None:
-        """What a fixture for several tests opens is no leak of the test that needed it first."""
+        """The resources of a shared fixture are not a leak of the test that needed it first."""
         leaks = f"{THREAD}; {PROCESS}; {DESCRIPTOR}"
         dynamic = "request.getfixturevalue('shared')" if ask == "request" else "pass"
         run_tests(
@@ -186,7 +186,7 @@ class TestWhatMayStay:
     def test_what_a_fixture_ends_is_not_left_over(
         self, run_tests: RunTests, mark: str, clock: str
     ) -> None:
-        """The test may leave to its fixtures what they clean up, tasks included."""
+        """A test may leave clean-up to its fixtures, for tasks too."""
         run_tests(
             HEAD.replace("mark.asyncio", f"mark.{mark}").replace("real", clock)
             + """
@@ -217,7 +217,7 @@ async def test_it(started, opened):
     def test_pools_of_the_loop_stay_as_long_as_the_loop(
         self, run_tests: RunTests, scope: str
     ) -> None:
-        """Threads of `asyncio.to_thread` and of anyio are nobody's leak."""
+        """Threads of `asyncio.to_thread` and of anyio are not leaks."""
         run_tests(
             HEAD.replace("mark.asyncio", f"mark.asyncio(loop_scope={scope!r})")
             + """
@@ -229,7 +229,7 @@ async def test_it():
         ).assert_outcomes(passed=1)
 
     def test_pythons_own_helpers_stay(self, run_tests: RunTests) -> None:
-        """The process that multiprocessing starts once for all is no leak, nor is its pipe."""
+        """The one helper process of multiprocessing is not a leak, nor is its pipe."""
         result = run_tests(
             HEAD
             + """
@@ -245,7 +245,7 @@ async def test_next():
         result.assert_outcomes(passed=2)
 
     def test_what_ends_at_once_is_waited_for(self, run_tests: RunTests) -> None:
-        """A thread or process that is about to end when the test does is given a moment."""
+        """A thread or process that ends right after the test is given a moment."""
         run_tests(
             in_test(
                 "threading.Timer(0.05, int).start(); subprocess.Popen(['true']).wait();"

@@ -62,7 +62,7 @@ async def test_three(first, supervisor_tree, mock_clock):
         ).assert_outcomes(passed=1)
 
     def test_it_is_stopped_although_the_test_failed(self, run_tests: RunTests) -> None:
-        """A failing test leaves no tree behind, and its own failure is what is shown."""
+        """A failing test leaves no tree behind, and its own failure is shown."""
         result = run_tests(
             CHILDREN
             + """
@@ -80,7 +80,7 @@ async def test_then():
     def test_a_tree_that_does_not_start_raises_where_it_was_asked_for(
         self, run_tests: RunTests
     ) -> None:
-        """The caller gets the error, and that is all that happens."""
+        """The caller gets the error, and the test passes."""
         run_tests(
             CHILDREN
             + """
@@ -102,7 +102,7 @@ async def test_unready(supervisor_tree, mock_clock):
 
     @pytest.mark.parametrize("options", ["", ", hooks=[seen.append]"])
     def test_hooks_are_those_of_start(self, run_tests: RunTests, options: str) -> None:
-        """Reports are logged, unless somebody else is to get them."""
+        """Reports are logged, unless a hook gets them."""
         result = run_tests(
             CHILDREN
             + f"""
@@ -148,7 +148,7 @@ async def test_then():
         )
 
     def test_a_root_may_give_up_before_the_test_begins(self, run_tests: RunTests) -> None:
-        """A tree of a fixture that has failed already is not tested at all."""
+        """A test whose fixture's tree has already failed does not begin."""
         result = run_tests(
             CHILDREN
             + """
@@ -182,7 +182,7 @@ async def test_app(app):
         result.stdout.fnmatch_lines(["*RuntimeError: supervisor_tree was called on another loop*"])
 
     def test_only_async_tests_have_trees(self, run_tests: RunTests) -> None:
-        """Where no loop runs, asking for a tree is an error that says so."""
+        """Without a running loop, a request for a tree is an error that says so."""
         result = run_tests("def test_plain(supervisor_tree): pass")
         result.assert_outcomes(errors=1)
         result.stdout.fnmatch_lines(["supervisor_tree: only an async test *"])
@@ -212,7 +212,7 @@ async def test_crash(supervisor_tree, mock_clock):
         result.stdout.fnmatch_lines([line, "Traceback*", "OSError: no contact"])
 
     def test_a_pattern_is_that_of_the_other_tools(self, run_tests: RunTests) -> None:
-        """One star is one segment, as in a fault: here it stands for nobody."""
+        """One star is one segment, as in a fault: here it matches no child."""
         result = run_tests(
             CHILDREN
             + """
@@ -251,7 +251,7 @@ async def test_crash(supervisor_tree):
     def test_a_child_that_fails_to_start_on_request_is_its_callers_affair(
         self, run_tests: RunTests
     ) -> None:
-        """Somebody was told, and so nobody else has to be."""
+        """The caller gets the error, so the test does not fail for it."""
         run_tests(
             CHILDREN
             + """
@@ -323,7 +323,7 @@ async def test_then():
     def test_a_crash_is_expected_or_fails_the_test(
         self, run_tests: RunTests, crashes: bool, seconds: int, outcome: str, shown: str
     ) -> None:
-        """As in a tree; without its path, which the test did not choose."""
+        """A crash counts as in a tree; `crashes` needs no path, as the test did not choose one."""
         result = run_tests(
             CHILDREN
             + f"""
@@ -384,7 +384,7 @@ async def test_then():
         result.stdout.fnmatch_lines(["Exception in callback*", "ZeroDivisionError: *"])
 
     def test_one_that_comes_late_fails_the_test_too(self, run_tests: RunTests) -> None:
-        """What shows only when the fixtures are torn down is an error of the teardown."""
+        """An error that occurs only during the teardown fails the teardown."""
         result = run_tests(
             CHILDREN
             + """
@@ -404,7 +404,7 @@ async def test_late(late, mock_clock):
         result.stdout.fnmatch_lines(["ZeroDivisionError: *"])
 
     def test_a_handler_of_ones_own_is_left_alone(self, run_tests: RunTests) -> None:
-        """Who sets an exception handler looks at the exceptions himself; it stays afterwards."""
+        """The owner of an exception handler checks the exceptions; the handler stays afterwards."""
         run_tests(
             CHILDREN
             + """

@@ -62,7 +62,7 @@ def spec(id: str, start: Callable[[], Any], codes: Codes) -> ChildSpec:
 @pytest.mark.real_time
 @pytest.mark.parametrize("start", [by_asyncio, by_shell, by_anyio, in_a_task])
 async def test_what_a_child_has_started_is_killed(start: Callable[..., object]) -> None:
-    """However it was started; the child finds its process dead of SIGKILL."""
+    """Any way of starting it counts; the child finds its process dead of SIGKILL."""
     codes: Codes = []
     plan = FaultPlan([faults.kill_process("app/c", after=0.05)])
     with plan.active() as injected:
@@ -74,7 +74,7 @@ async def test_what_a_child_has_started_is_killed(start: Callable[..., object]) 
 
 @pytest.mark.real_time
 async def test_a_process_that_comes_later_is_killed_then() -> None:
-    """If none runs when the time has come, the next one is hit, once."""
+    """If none runs at the planned time, the next one to start is hit, once."""
     codes: Codes = []
 
     async def two() -> None:
@@ -94,7 +94,7 @@ async def test_a_process_that_comes_later_is_killed_then() -> None:
 
 @pytest.mark.real_time
 async def test_nobody_elses_process_is_killed() -> None:
-    """Not a sibling's, not the host's, and none that was started past asyncio."""
+    """A sibling's process survives, and so do the host's and one that was started past asyncio."""
     codes: Codes = []
     plan = FaultPlan([faults.kill_process("app/victim", after=0.05)])
     with subprocess.Popen(SLEEPER) as past:  # noqa: ASYNC220 - this is the one past asyncio
@@ -114,7 +114,7 @@ async def test_nobody_elses_process_is_killed() -> None:
 
 @pytest.mark.real_time
 async def test_the_loop_is_as_it_was() -> None:
-    """Nothing is left of a plan on the loop, also after nested blocks."""
+    """A plan leaves nothing on the loop, also after nested blocks."""
     loop = asyncio.get_running_loop()
     before = dict(vars(loop))
     plan = FaultPlan([faults.kill_process("app/c")])

@@ -47,7 +47,7 @@ async def test_children_of_a_dynamic_supervisor_have_the_same_time() -> None:
 
 
 async def test_what_replaces_another_gets_no_time_beside_it() -> None:
-    """A child that comes while its supervisor waits for its turn has its time, once."""
+    """A child and its replacement under one id count once, with the replacement's time."""
     root: otpy.DynamicSupervisor
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as root:
         bound = StopBound(root)

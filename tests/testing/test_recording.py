@@ -54,7 +54,7 @@ async def recorded(clock: MockClock) -> Recording:
 
 
 async def test_a_recording_reads_like_a_story(recorded: Recording) -> None:
-    """One line each: when, who, which of its lives, what happened and why."""
+    """Each line has the time, the path, the incarnation, the event and its reason."""
     assert recorded.render() == textwrap.dedent(STORY).strip()
     assert [report.path for report in recorded][:3] == ["app/db", "app/in/api", "app/in"]
     assert len(recorded) == 11
@@ -63,7 +63,7 @@ async def test_a_recording_reads_like_a_story(recorded: Recording) -> None:
 
 
 async def test_reports_can_be_picked_by_kind(recorded: Recording) -> None:
-    """All of one kind, or the only one, of all paths or of some; one that is not alone is told."""
+    """`of` returns all of a kind, `one` the only one, at all paths or some; else `one` fails."""
     assert [report.path for report in recorded.of(SupervisorStopped)] == ["app/in", "app"]
     assert [report.path for report in recorded.of(ChildStarted, "app/in/**")] == [
         "app/in/api",
@@ -121,14 +121,14 @@ async def test_reports_can_be_picked_by_path(recorded: Recording) -> None:
     ],
 )
 async def test_whatever_a_line_says_is_compared(recorded: Recording, here: str, there: str) -> None:
-    """Each piece that is written otherwise fails."""
+    """Any piece that differs fails."""
     assert here in STORY
     with pytest.raises(AssertionError, match=r"- expected, \+ really"):
         assert_reports(recorded, STORY.replace(here, there))
 
 
 async def test_the_message_marks_what_differs(recorded: Recording) -> None:
-    """What was expected, what happened, and a few lines around it."""
+    """The message has the expected line, the real line, and a few lines around them."""
     with pytest.raises(AssertionError) as caught:
         assert_reports(recorded, STORY.replace("    7.5 s app/db #2 started", "    app/db gave up"))
     assert str(caught.value) == textwrap.dedent("""\
@@ -146,7 +146,7 @@ async def test_the_message_marks_what_differs(recorded: Recording) -> None:
 
 
 async def test_every_kind_of_report_has_a_line() -> None:
-    """Also those that say more than a reason, in one line whatever they hold."""
+    """Reports with more than a reason have one line too, even for values with line breaks."""
     recording = Recording()
     life: dict[str, Any] = {"path": "app/db", "time": 86_400.0, "incarnation": 2}
     reports: list[Report] = [
@@ -166,7 +166,7 @@ async def test_every_kind_of_report_has_a_line() -> None:
 
 
 async def test_a_limit_that_was_reached_has_a_line(clock: MockClock) -> None:
-    """Of the child that gave up, and of the supervisor that did."""
+    """The child that gave up has a line, and so does the supervisor that did."""
     recording, told = Recording(), asyncio.Event()
     own = Intensity(max_restarts=0, within=5, then=GIVE_UP)
     children = [
@@ -192,7 +192,7 @@ async def test_a_limit_that_was_reached_has_a_line(clock: MockClock) -> None:
 
 
 def test_a_recording_keeps_no_loop_alive() -> None:
-    """Neither the recording nor what it recorded outlives its test."""
+    """Neither the recording nor the recorded loop outlives the test."""
 
     async def scenario() -> weakref.ref[asyncio.AbstractEventLoop]:
         async with otpy.start(SupervisorSpec("app"), hooks=[Recording()]):

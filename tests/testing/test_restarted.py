@@ -36,7 +36,7 @@ async def kill(root: Supervisor, *paths: str) -> None:
 
 
 async def test_the_tree_that_runs_is_found_by_the_path(root: Supervisor) -> None:
-    """Nobody has to hand it over, and nothing has to be recorded."""
+    """The test neither passes the tree nor records anything."""
     assert_restarted("app/db", times=0)
     await kill(root, "app/in/b", "app/in/b")
     assert_restarted("app/in/b", times=2)
@@ -44,11 +44,11 @@ async def test_the_tree_that_runs_is_found_by_the_path(root: Supervisor) -> None
     await kill(root, "app/db")
     assert_restarted("app/db", times=1)
     assert_restarted("app/in", times=1)  # with its group
-    assert_restarted("app/in/b", times=0)  # it's a new child
+    assert_restarted("app/in/b", times=0)  # it is a new child
 
 
 async def test_a_start_by_hand_is_no_restart(root: Supervisor) -> None:
-    """What counts is what `Process.restarts` counts."""
+    """Only the restarts of `Process.restarts` count."""
     await root.terminate_child("db")
     process = await root.restart_child("db")
     assert process is not None
@@ -69,7 +69,7 @@ async def test_another_number_fails_and_shows_the_tree(root: Supervisor, times: 
 
 @pytest.mark.parametrize("path", ["app/dbx", "db", "", "app/once"])
 async def test_an_unknown_path_fails_and_shows_what_there_is(root: Supervisor, path: str) -> None:
-    """A misspelt path is no child that was never restarted; nor is a forgotten one."""
+    """A misspelt path is not a child that was never restarted; nor is a forgotten one."""
     await kill(root, "app/once")
     for where in (None, root):
         with pytest.raises(AssertionError, match=f"nothing is known of '{path}':\napp  running"):
@@ -98,7 +98,7 @@ async def test_a_recording_remembers_what_has_ended() -> None:
 
 
 async def test_the_latest_recording_counts(clock: MockClock) -> None:
-    """Of two trees of one name, one after the other, the test means the second."""
+    """Of two trees of one name, one after the other, the second counts."""
     kept: list[Recording] = []
     for kills in (2, 1):
         kept.append(Recording())
@@ -110,7 +110,7 @@ async def test_the_latest_recording_counts(clock: MockClock) -> None:
 
 
 async def test_a_running_tree_goes_before_a_recording() -> None:
-    """What an earlier tree did isn't charged to the one that runs."""
+    """The restarts of an earlier tree are not charged to the running one."""
     recorded = Recording()
     async with otpy.start(TREE, hooks=[recorded]) as root:
         await kill(root, "app/db")
@@ -120,7 +120,7 @@ async def test_a_running_tree_goes_before_a_recording() -> None:
 
 
 async def test_two_running_trees_of_one_name_must_be_told_apart(root: Supervisor) -> None:
-    """Rather than to guess, it asks which."""
+    """It asks which tree is meant instead of guessing."""
     async with otpy.start(TREE, hooks=()) as other, otpy.start(SupervisorSpec("x"), hooks=()):
         await kill(other, "app/db")
         with pytest.raises(AssertionError, match="2 trees on this loop have 'app/db'; say root="):
@@ -130,7 +130,7 @@ async def test_two_running_trees_of_one_name_must_be_told_apart(root: Supervisor
 
 
 async def test_children_of_a_dynamic_supervisor_are_found() -> None:
-    """By the names that it gave them."""
+    """They are found by the names that the supervisor gave them."""
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
         await pool.start_child(ChildSpec("w", forever))
         process = await pool.start_child(ChildSpec("w", forever))
@@ -142,7 +142,7 @@ async def test_children_of_a_dynamic_supervisor_are_found() -> None:
 
 
 async def test_nothing_at_all_is_said_as_such() -> None:
-    """No tree and no recording: the message says what to do."""
+    """With no tree and no recording, the message says what to do."""
     with pytest.raises(AssertionError, match="no tree runs on this loop, and no Recording was"):
         assert_restarted("app/db", times=0)
     with pytest.raises(AssertionError, match="the recording is empty"):
@@ -150,7 +150,7 @@ async def test_nothing_at_all_is_said_as_such() -> None:
 
 
 def test_outside_of_a_loop_the_tree_must_be_named() -> None:
-    """There is no loop whose trees could be meant."""
+    """Without a loop, no running tree can be meant."""
     recorded = Recording()
 
     async def scenario() -> None:

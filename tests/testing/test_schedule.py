@@ -1,4 +1,4 @@
-"""Which orders a simulated loop shows, and which it never shows."""
+"""The orders that a simulated loop shows, and those it never shows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def orders(program: Program) -> set[tuple[object, ...]]:
 
 
 async def note(order: list[object], value: object, after: Awaitable[object]) -> None:
-    """Write `value` down when `after` is over."""
+    """Append `value` when `after` is over."""
     await after
     order.append(value)
 
@@ -56,7 +56,7 @@ def test_private_names_mean_what_we_think() -> None:
 
 
 def test_tasks_that_wait_for_one_event_go_on_in_any_order() -> None:
-    """Nobody promises who is first of those that one event wakes."""
+    """Nothing promises which of the tasks woken by one event is first."""
 
     async def program(order: list[object]) -> None:
         event = asyncio.Event()
@@ -141,7 +141,7 @@ def test_a_callback_runs_before_every_task_that_was_woken_after_it() -> None:
 
 
 def test_tasks_begin_in_the_order_they_were_created_in() -> None:
-    """A first step is never late, and comes before callbacks that were called for after it."""
+    """A first step is never late, and comes before callbacks that were scheduled after it."""
 
     async def program(order: list[object]) -> None:
         async def begin(value: int) -> None:
@@ -218,7 +218,7 @@ def test_tasks_of_a_factory_keep_asyncios_order() -> None:
 
 
 def test_a_closed_loop_makes_no_task() -> None:
-    """As asyncio's own."""
+    """Such a loop raises, as asyncio's own does."""
     loop: SimulatedLoop = SeededClock(1).loop_factory()
     loop.close()
     coro = asyncio.sleep(1)

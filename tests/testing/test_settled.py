@@ -19,7 +19,7 @@ from tests.testing.life import fail_when, forever, slow
 
 
 async def test_a_tree_at_rest_is_settled_at_once(clock: MockClock) -> None:
-    """Nothing is waited for, however deep the tree is and whatever its children sleep for."""
+    """The wait ends at once, at any depth of the tree and for any sleep of its children."""
     inner = SupervisorSpec("in", [ChildSpec("sleeper", asyncio.sleep, (3600,))])
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=()) as root:
         await settled(root)
@@ -27,7 +27,7 @@ async def test_a_tree_at_rest_is_settled_at_once(clock: MockClock) -> None:
 
 
 async def test_a_crash_that_is_about_to_happen_is_waited_for(clock: MockClock) -> None:
-    """A child that was woken and will crash has crashed, and was restarted, afterwards."""
+    """A child that was woken and will crash has then crashed, and was restarted."""
     told = asyncio.Event()
     tree = SupervisorSpec("app", [ChildSpec("db", fail_when, (told,))])
     async with otpy.start(tree, hooks=()) as root:
@@ -65,7 +65,7 @@ async def test_a_delayed_restart_is_not_waited_for(clock: MockClock) -> None:
 
 
 async def test_a_restart_that_failed_and_is_retried_at_once_is_waited_for() -> None:
-    """From the end of a child to its next life something is in flight, at every single step."""
+    """From the end of a child to its next life an operation is in flight, at every single step."""
     steps: list[set[str]] = []
 
     async def third_time_lucky(*, task_status: TaskStatus[None]) -> None:
@@ -81,7 +81,7 @@ async def test_a_restart_that_failed_and_is_retried_at_once_is_waited_for() -> N
         with before_each_step(lambda _: steps.append({*_in_flight(root)})):
             await settled(root)
         assert root.child("db").incarnation == 4
-    while not steps[-1]:  # the steps in which it made sure
+    while not steps[-1]:  # the steps of the final check
         steps.pop()
     assert set[str]() not in steps
     assert set[str]().union(*steps) == {
@@ -110,7 +110,7 @@ async def test_requests_in_progress_are_waited_for(clock: MockClock) -> None:
         for task in tasks:
             await task
         stop = asyncio.create_task(pool.terminate_child("a"))
-        root.whereis("app/fixed/b").exit()  # by a stranger: its supervisor knows nothing yet
+        root.whereis("app/fixed/b").exit()  # from outside: its supervisor does not know yet
         await settled(root)
         await stop
         assert clock.now == 4 + 4 + 4
@@ -131,7 +131,7 @@ async def test_only_what_is_below_is_waited_for(clock: MockClock) -> None:
 
 
 async def test_a_tree_that_ended_is_settled() -> None:
-    """A failed root waits for nothing any more."""
+    """A failed root waits for nothing."""
     told = asyncio.Event()
     tree = SupervisorSpec("app", [ChildSpec("db", fail_when, (told,))], intensity=0)
     waits: list[asyncio.Task[None]] = []
@@ -173,7 +173,7 @@ async def test_what_takes_too_long_is_named(
 
 
 async def test_a_child_that_waits_for_its_own_tree_is_told_so() -> None:
-    """It is in flight itself, as long as it starts."""
+    """Such a child is in flight itself while it starts."""
 
     async def impatient(*, task_status: TaskStatus[None]) -> None:
         await settled(otpy.current().root, timeout=1)
@@ -184,7 +184,7 @@ async def test_a_child_that_waits_for_its_own_tree_is_told_so() -> None:
 
 
 async def test_cancelling_the_wait_disturbs_nothing(clock: MockClock) -> None:
-    """The operation goes on, and nobody is left waiting in the tree."""
+    """The operation goes on to its end after the wait was cancelled."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("a", slow, (5,))]), hooks=()) as root:
         root.child("a").exit()
         with pytest.raises(TimeoutError):
@@ -210,7 +210,7 @@ def steps_of(coroutine: Coroutine[Any, Any, None]) -> Generator[Any, None, int]:
 
 @pytest.mark.real_time
 async def test_a_real_loop_settles_too() -> None:
-    """Without a mock clock a few quiet turns are what tells; nothing spins meanwhile."""
+    """Without a mock clock a few quiet turns count as settled; the wait does not spin."""
     told = asyncio.Event()
     children = [ChildSpec("db", fail_when, (told,)), ChildSpec("api", slow, (0.02,))]
     tree = SupervisorSpec("app", children, strategy=Strategy.ONE_FOR_ALL)

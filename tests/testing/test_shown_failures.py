@@ -1,4 +1,4 @@
-"""What pytest shows of a failed assertion of ours: the line of the test, and what differs."""
+"""Pytest's output for a failed assertion of otpy: the line of the test, and the difference."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_settled():
 
 
 def test_pytest_shows_the_line_of_the_test_and_nothing_of_ours(run_tests: RunTests) -> None:
-    """An assertion ends the traceback where the test calls it; its own code is no help."""
+    """An assertion ends the traceback where the test calls it; otpy's own code is no help."""
     result = run_tests(_TESTS, plugins=())
     result.assert_outcomes(failed=6)
     for module in ("drawing", "restarted", "recording", "simulation", "settling"):

@@ -1,4 +1,4 @@
-"""`simulate` and `explore`: trees and programs, what they promise and how a failure is told."""
+"""`simulate` and `explore`: trees and programs, their promises, and the report of a failure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def failure_of(*args: Any, **kwargs: Any) -> SimulationFailed:
 
 
 def test_a_tree_lives_until_a_moment() -> None:
-    """It starts, lives so many virtual seconds, is stopped, and what happened is handed out."""
+    """It starts, lives for the given virtual seconds and stops; the record is returned."""
     simulation = simulate(tree(), seed=3, until=20)
     assert (simulation.seed, simulation.time, simulation.failure) == (3, 20, None)
     started = [report.path for report in simulation.reports if isinstance(report, ChildStarted)]
@@ -78,7 +78,7 @@ def test_a_tree_lives_until_a_condition() -> None:
 
 
 def test_a_driver_may_use_the_tree_and_make_demands() -> None:
-    """An awaitable is awaited; what it raises fails the run."""
+    """An awaitable is awaited; an exception of it fails the run."""
 
     async def until(root: object) -> None:
         assert isinstance(root, otpy.DynamicSupervisor)
@@ -106,7 +106,7 @@ def test_a_program_is_simulated_too() -> None:
 
 
 def test_a_check_sees_what_happened_and_may_object() -> None:
-    """A check of one's own stands in place of the default one."""
+    """A caller's check replaces the default one."""
     plan = FaultPlan([faults.crash("app/a", OSError("lost"))])
 
     def unmoved(simulation: Simulation) -> None:
@@ -119,7 +119,7 @@ def test_a_check_sees_what_happened_and_may_object() -> None:
 
 
 def test_a_wrong_argument_is_named() -> None:
-    """What cannot work is refused before anything runs."""
+    """An impossible argument is refused before anything runs."""
     with pytest.raises(InvalidSpec, match="tree is 5, wanted"):
         simulate(cast("Any", 5), seed=1)
     with pytest.raises(InvalidSpec, match="until is -1"):
@@ -137,7 +137,7 @@ def test_a_wrong_argument_is_named() -> None:
 
 
 async def test_it_is_refused_where_a_loop_runs() -> None:
-    """That is no failure of the tree; explore does not take it for one either."""
+    """The error is not a failure of the tree; `explore` does not take it for one either."""
     with pytest.raises(RuntimeError, match="needs a thread without a running loop"):
         simulate(tree(), seed=1)
     with pytest.raises(RuntimeError, match="needs a thread without a running loop"):
@@ -145,7 +145,7 @@ async def test_it_is_refused_where_a_loop_runs() -> None:
 
 
 def test_a_function_that_only_makes_the_tree_is_refused() -> None:
-    """A program runs its own tree; what returns a spec would have to be called first."""
+    """A program runs its own tree; a function that returns a spec has to be called first."""
     failure = failure_of(tree, seed=1)
     assert isinstance(failure.__cause__, InvalidSpec)
     assert "tree() is SupervisorSpec" in str(failure)
@@ -163,7 +163,7 @@ async def leaks() -> None:
 
 
 async def explodes() -> None:
-    """Give the loop an error that nobody hears of."""
+    """Give the loop an error without a listener."""
     asyncio.get_running_loop().call_later(1, [].pop)
     await asyncio.sleep(1000)
 
@@ -173,7 +173,7 @@ async def explodes() -> None:
     [(leaks, r"tasks are left .* app/x\.1"), (explodes, "nobody heard of an error")],
 )
 def test_a_broken_promise_fails_the_run(child: Any, told: str) -> None:
-    """Nothing may be left over, and no error be lost."""
+    """No task may be left over, and no error may be lost."""
     spec = SupervisorSpec("app", [ChildSpec("x", child)])
     failure = failure_of(spec, seed=1)
     assert isinstance(failure.__cause__, PromiseBroken)
@@ -188,7 +188,7 @@ def test_what_is_abandoned_on_purpose_is_no_broken_promise() -> None:
 
 
 def test_giving_up_fails_the_run() -> None:
-    """Unless a check says otherwise."""
+    """A check may decide otherwise."""
     plan = FaultPlan([faults.crash("app/a", OSError("lost"))])
     failure = failure_of(tree(intensity=0), seed=1, faults=plan)
     assert isinstance(failure.__cause__, otpy.SupervisorFailed)
@@ -197,7 +197,7 @@ def test_giving_up_fails_the_run() -> None:
 
 
 def test_who_refuses_to_end_does_not_hide_why_it_was_told_to() -> None:
-    """A program that got stuck is reported as stuck, even if it cannot be ended either."""
+    """A program that got stuck is reported as stuck, even if it ignores its cancellation."""
 
     async def deaf() -> None:
         while True:
@@ -247,7 +247,7 @@ def test_a_seed_finds_the_race_that_asyncios_order_hides() -> None:
 
 
 def test_no_failure_is_none() -> None:
-    """All seeds were tried."""
+    """The exploration returns after all seeds."""
     assert explore(tree(), seeds=range(3), until=1) is None
 
 
@@ -255,7 +255,7 @@ def test_no_failure_is_none() -> None:
 
 
 def test_a_plan_is_shrunk_to_what_matters() -> None:
-    """Of many faults only those stay without which the run would not fail, and they are simple."""
+    """Only the faults that cause the failure stay, in their simplest form."""
     culprit = faults.crash("app/a", ValueError("culprit"), nth=3, after=1.234, times=2)
     harmless = [faults.slow_ready("app/sub/b", 0.5), faults.hang("app/sub/c")]
     plan = FaultPlan([*harmless, culprit, faults.cancel("app/sub/b", after=2.0)])
@@ -270,7 +270,7 @@ def test_a_plan_is_shrunk_to_what_matters() -> None:
 
 
 def test_shrinking_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However large the plan is, only so many smaller ones are tried."""
+    """For a plan of any size, the number of tried plans is limited."""
     monkeypatch.setattr(shrinking_module, "MOST_RUNS", 7)
     tried: list[FaultPlan] = []
 

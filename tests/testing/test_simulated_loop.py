@@ -1,4 +1,4 @@
-"""The same seed gives the same run: everything that chance or an address could decide."""
+"""The same seed gives the same run: neither chance nor an address decides anything."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def groups() -> None:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    """Wherever in memory its tasks lie."""
+    """The addresses of its tasks in memory do not matter."""
     first = record_of(groups, 5)
     for _ in range(5):
         junk = [object() for _ in range(random.randrange(5000))]
@@ -100,7 +100,7 @@ def test_tasks_are_labelled_by_name_or_by_who_made_them() -> None:
 
 
 def test_random_goes_by_the_seed_and_is_put_back() -> None:
-    """Inside, the module `random` repeats itself; outside, it goes on as if nothing had been."""
+    """Inside, the module `random` repeats itself; outside, it continues its own sequence."""
 
     async def main() -> float:
         drawn = random.random()
@@ -117,7 +117,7 @@ def test_random_goes_by_the_seed_and_is_put_back() -> None:
 
 
 def test_the_collector_waits_and_is_put_back() -> None:
-    """It would else end abandoned generators at another moment each time."""
+    """The garbage collector would end abandoned generators at a different moment each time."""
 
     async def main() -> bool:
         return gc.isenabled()

@@ -1,4 +1,4 @@
-"""`@pytest.mark.otpy_simulate`: one test per seed, and a line that runs a failing one again."""
+"""`@pytest.mark.otpy_simulate`: one test per seed, and a line that repeats a failing one."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_neither_plugin_needs_the_other(run_tests: RunTests, marker: str, plugin
 
 
 def test_a_test_that_nobody_would_run_on_its_seed_fails(run_tests: RunTests) -> None:
-    """In strict mode a test without the marker of a plugin says what is missing."""
+    """In strict mode a test without the marker of a plugin fails with the missing piece named."""
     result = run_tests(_CLOCK.replace("(mock_clock)", "()"))
     result.stdout.fnmatch_lines(["*otpy_simulate: nobody runs the test on a simulated loop.*"])
     assert result.parseoutcomes().get("passed", 0) == 0
@@ -122,19 +122,19 @@ async def test_crash(supervisor_tree):
 
 
 def test_what_a_simulated_test_leaves_behind_fails_it(run_tests: RunTests) -> None:
-    """Each seed is watched as any other test of otpy's is, and names its line."""
+    """Each seed is checked for leaks like any other test of otpy, and the error names its line."""
     result = run_tests(_LEAK, **_AUTO)
     result.assert_outcomes(passed=3, errors=3)
     result.stdout.fnmatch_lines(["*left over after the test: task courier*", "pytest '*seed=*"])
 
 
 def test_leaks_may_be_left_out_of_a_simulation(run_tests: RunTests) -> None:
-    """The marker that switches the look off holds for simulated tests too."""
+    """The marker that switches the check off holds for simulated tests too."""
     run_tests("@pytest.mark.otpy(leaks=False)" + _LEAK, **_AUTO).assert_outcomes(passed=3)
 
 
 def test_a_task_that_ends_late_by_chance_is_not_left_over(run_tests: RunTests) -> None:
-    """A task that was told to end has time to, whatever the seed lets it wait."""
+    """A cancelled task has time to end, for as long as any seed delays it."""
     source = """
 @pytest.mark.otpy_simulate(seeds=range(60))
 async def test_late():
@@ -172,14 +172,14 @@ def test_a_crash_that_was_not_expected_fails_every_seed(run_tests: RunTests) -> 
     ],
 )
 def test_a_marker_that_cannot_work_is_refused(run_tests: RunTests, marks: str, told: str) -> None:
-    """Without seeds, with something else, or on a clock that is not simulated."""
+    """The marker lacks seeds, has other words, or names a clock that is not simulated."""
     result = run_tests(f"@pytest.mark.otpy_simulate{marks}\nasync def test_it(): pass", **_AUTO)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"*::test_it: {told}*"])
 
 
 def test_a_test_that_is_not_async_is_refused(run_tests: RunTests) -> None:
-    """There is nothing to draw an order of; of a property test, the seed would not be all."""
+    """A test without async code has no order to draw."""
     source = "@pytest.mark.otpy_simulate(seeds=[1])\ndef test_it(): pass"
     result = run_tests(source)
     result.assert_outcomes(errors=1)

@@ -41,7 +41,7 @@ def supervised() -> Simulation:
 
 
 def served() -> Simulation:
-    """Simulate servers that are called from several sides at once, and one that comes and goes."""
+    """Simulate servers with concurrent callers, one of which is killed and gone."""
 
     async def drive(root: otpy.DynamicSupervisor) -> None:
         first = await root.start_child(ChildSpec("first", Counter, (10,)))
@@ -99,7 +99,7 @@ for run, digest in CORPUS.values():
 @pytest.mark.real_time
 @pytest.mark.parametrize("hash_seed", ["0", "77"])
 def test_another_process_gives_the_same_trace(hash_seed: str) -> None:
-    """Whatever its addresses and its hashes of strings are."""
+    """It does so with any addresses and any hashes of strings."""
     subprocess.run(
         [sys.executable, "-W", "error", "-c", _PROGRAM],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": hash_seed},

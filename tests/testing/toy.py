@@ -1,4 +1,4 @@
-"""Small children, and a supervisor of the wrong kind, for the tests of the simulation."""
+"""Small children, and a careless supervisor, for the tests of the simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ async def steady() -> None:
 
 
 class _Careless:
-    """Restarts its child after a look at `stopping` that is too old by then."""
+    """Restarts its child after a check of `stopping` that is outdated by then."""
 
     def __init__(self) -> None:
         self.crashed = asyncio.Event()
@@ -22,7 +22,7 @@ class _Careless:
     async def supervise(self) -> None:
         await self.crashed.wait()
         if not self.stopping:
-            await asyncio.sleep(0)  # a stop that comes now is overlooked
+            await asyncio.sleep(0)  # a stop at this moment is overlooked
             self.alive += 1
 
     async def stop(self) -> None:
@@ -32,7 +32,7 @@ class _Careless:
 
 
 async def unsafe_stop() -> None:
-    """Stop the careless supervisor in the very moment its child crashes."""
+    """Stop the careless supervisor at the very moment its child crashes."""
     supervisor = _Careless()
     async with asyncio.TaskGroup() as group:
         group.create_task(supervisor.stop(), name="stop")

@@ -14,13 +14,13 @@ def told(error: otpy.errors.CallFailed, report: otpy.reports.Report) -> tuple[st
 
 
 def found(task: otpy.tasks.Task[int], reply: otpy.server.Reply[str, int]) -> int:
-    """The names of each topic are found below `otpy`, without an import of the topic."""
+    """Each name is found in its topic below `otpy`, without an import of the topic."""
     assert_type(reply.state, int)
     assert_type(task.process, otpy.Process)
     return reply.state
 
 
 def served(static: otpy.SupervisorSpec, dynamic: otpy.specs.DynamicSpec) -> None:
-    """The root of a lifespan is what its spec describes."""
+    """The root of a lifespan has the type that belongs to its spec."""
     assert_type(otpy.lifespan(static).root, otpy.Supervisor)
     assert_type(otpy.lifespan(dynamic).root, otpy.DynamicSupervisor)

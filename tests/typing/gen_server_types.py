@@ -1,4 +1,4 @@
-"""Never run: mypy and pyright check that the types of a server reach whoever talks to it."""
+"""Never run: mypy and pyright check that the types of a server reach its callers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ SPEC = ChildSpec("texts", Texts, ("first",), {"more": 1})
 
 
 async def talk(process: Process) -> None:
-    """What is sent and what comes back has the types of the server."""
+    """Requests and replies have the types of the server."""
     ref = Texts.at(process)
     assert_type(ref, ServerRef[Put | Look, str, list[str]])
     assert_type(await ref.call(Look()), str)
@@ -99,7 +99,7 @@ class Cache(GenServer[Fetch | Count | Put, bytes | int | None, dict[str, bytes]]
 
 
 async def ask(process: Process, portal: Portal) -> None:
-    """A reply has the type that its request says, or else the one of the server."""
+    """A reply has the type of its request, or else that of the server."""
     ref = Cache.at(process)
     assert_type(await ref.call(Fetch()), bytes | None)
     assert_type(await ref.call(Count(), timeout=None), int)

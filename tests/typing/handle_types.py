@@ -1,4 +1,4 @@
-"""Never run: mypy and pyright check that handles show what users may call, and nothing else."""
+"""Never run: mypy and pyright check that handles show the calls of users, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from otpy import server, signals, testing
 
 
 async def use(root: otpy.Supervisor, pool: otpy.DynamicSupervisor) -> None:
-    """What users call has the types that users know."""
+    """The calls of users have their documented types."""
     process = root.child("a")
     assert_type(process.parent, otpy.Supervisor | otpy.DynamicSupervisor)
     assert_type(process.supervisor, otpy.Supervisor | otpy.DynamicSupervisor | None)
@@ -23,7 +23,7 @@ async def use(root: otpy.Supervisor, pool: otpy.DynamicSupervisor) -> None:
 
 
 def misuse(root: otpy.Supervisor, pool: otpy.DynamicSupervisor, process: otpy.Process) -> None:
-    """What the runtime calls is none of theirs."""
+    """The calls of the runtime are not visible."""
     process.end(process.requested)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
     process.stop()  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
     process.record_end(None)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
@@ -46,7 +46,7 @@ def misuse_what_hears(
     caller: server.Caller[int],
     injected: testing.Injected,
 ) -> None:
-    """Nor of what stands behind monitors, callers and plans of faults."""
+    """The same holds for objects behind monitors, callers and fault plans."""
     monitor.notify(otpy.Normal())  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
     heard.deliver(None)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
     caller.fail(otpy.Normal())  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]

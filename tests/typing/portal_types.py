@@ -20,7 +20,7 @@ def halve(number: int) -> float:
 
 
 def use(root: Supervisor, process: Process, spec: ChildSpec) -> None:
-    """In a thread."""
+    """Use a portal in a thread."""
     portal, texts = root.portal(), Texts.at(process)
     assert_type(texts, ServerRef[Put | Look, str, list[str]])
     assert_type(portal.call(texts, Put()), str)

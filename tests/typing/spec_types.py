@@ -1,4 +1,4 @@
-"""Never run: mypy and pyright check what a spec takes."""
+"""Never run: mypy and pyright check the arguments of a spec."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from otpy.tasks import Task
 
 
 async def swift() -> None:
-    """Take nothing."""
+    """Take no arguments."""
 
 
 WORDS = SupervisorSpec(
@@ -57,7 +57,7 @@ DynamicSupervisor.spec("d", restart="never")  # type: ignore[arg-type] # pyright
 
 
 def made() -> list[ChildSpec[None]]:
-    """Make children of one kind."""
+    """Return children of one kind."""
     return [ChildSpec("a", swift, register=Via("app/names", "a"))]
 
 
@@ -70,13 +70,13 @@ ChildSpec("j", swift, register="app/names")  # type: ignore[call-overload] # pyr
 
 
 async def delivered(tasks: TaskSupervisor) -> None:
-    """A task is of the same type, whoever hears of it."""
+    """A task has the same type if its messages are delivered."""
     task = await tasks.spawn(two, 1, deliver=True)
     _ = assert_type(task, Task[int])
 
 
 async def words(tasks: TaskSupervisor) -> None:
-    """The words are the same wherever a restart type is taken."""
+    """The words are the same in each place that takes a restart type."""
     await tasks.start_child(swift, restart="permanent")
     await tasks.start_child(swift, restart="x")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
@@ -85,39 +85,39 @@ async def words(tasks: TaskSupervisor) -> None:
 
 
 async def two(number: int, text: str = "") -> int:
-    """Take one argument or two; what it returns is nobody's."""
+    """Take one argument or two; the result is not used."""
     return len(text) + number
 
 
 async def named(number: int, *, text: str) -> None:
-    """Take an argument that has to be named."""
+    """Take an argument that must be named."""
 
 
 async def ready(*, task_status: TaskStatus[str]) -> None:
-    """Hand out a text."""
+    """Hand over a text."""
 
 
 async def ready_one(number: int, *, task_status: TaskStatus[str]) -> None:
-    """Take an argument, hand out a text."""
+    """Take an argument, hand over a text."""
     task_status.started(str(number))
 
 
 async def ready_three(a: int, b: str, c: bytes = b"", *, task_status: TaskStatus[str]) -> None:
-    """Take three arguments, hand out a text."""
+    """Take three arguments, hand over a text."""
 
 
 async def ready_for_nothing(*, task_status: TaskStatus[None]) -> None:
-    """Say that it is ready, and hand out nothing."""
+    """Report ready, and hand over nothing."""
     task_status.started()
 
 
 async def ready_as_anyio_says(number: int, *, task_status: AnyioTaskStatus[str]) -> None:
-    """Hand out a text, with the type of anyio."""
+    """Hand over a text, with the type of anyio."""
 
 
 @asynccontextmanager
 async def pool(url: str) -> AsyncGenerator[list[str]]:
-    """Hand out a list."""
+    """Hand over a list."""
     yield [url]
 
 
@@ -145,11 +145,11 @@ class Counter(GenServer[int, int, int]):
 
 
 def sync(number: int) -> None:
-    """Keep the loop."""
+    """Block the loop."""
 
 
 def right(client: Client, start: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
-    """What fits is typed by what it hands out."""
+    """A matching spec has the type of the value that it hands over."""
     assert_type(ChildSpec("a", swift), ChildSpec[None])
     assert_type(ChildSpec("a", two, (1,), shutdown=1.0), ChildSpec[None])
     assert_type(ChildSpec("a", two, (1, "x")), ChildSpec[None])
@@ -174,7 +174,7 @@ def right(client: Client, start: Callable[..., Awaitable[None]], args: tuple[Any
 
 
 def wrong(client: Client) -> None:
-    """Arguments that are missing, too many or of another type, and functions that block."""
+    """Arguments are missing, too many or of another type, or the function blocks."""
     ChildSpec("a", two)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
     ChildSpec("a", two, ("x",))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
     ChildSpec("a", two, (1, "x", 2))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -197,7 +197,7 @@ def any_value(process: Process) -> None:
 
 
 def names(process: Process) -> None:
-    """A registry says of what types its keys and values are."""
+    """A registry has types for its keys and values."""
     assert_type(Registry[str, int].spec("names"), ChildSpec[Registry[str, int]])
     ages = Registry[str, int].of(process)
     assert_type(ages, Registry[str, int])
@@ -216,7 +216,7 @@ def names(process: Process) -> None:
 
 
 async def values(app: Supervisor, some: DynamicSupervisor, portal: Portal) -> None:
-    """What a child hands out has the type of its spec."""
+    """The value of a child has the type of its spec."""
     spec = ChildSpec("a", pool, ("url",))
     assert_type(await app.start_child(spec), Process[list[str]] | None)
     assert_type(await some.start_child(spec), Process[list[str]] | None)

@@ -1,4 +1,4 @@
-"""How each agent CLI is called, what its events say, and how adapters are found."""
+"""The launch of each agent CLI, the meaning of its events, and the search for adapters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TestRegistry:
 
     @pytest.mark.parametrize("name", BUILT_IN)
     def test_each_is_found_by_its_name(self, name: str) -> None:
-        """An adapter bears the name it is found by, and says how to get its program."""
+        """An adapter is found by its own name, and says how to get its program."""
         adapter = find_adapter(name)
         assert adapter.name == name
         assert adapter.install_hint
@@ -48,12 +48,12 @@ class TestRegistry:
         assert adapter.executable == programs.get(name, name)
 
     def test_an_unknown_name_is_answered_with_those_there_are(self) -> None:
-        """A typing error shows what could have been meant."""
+        """The error for a typing error lists the possible names."""
         with pytest.raises(UnknownAdapter, match=r"wanted one of .*claude, codex, comm"):
             classify("cluade", exit_code=0, stdout="", stderr="")
 
     def test_two_of_one_name_are_refused(self) -> None:
-        """Which of two packages is meant is not guessed."""
+        """The choice between two packages is not guessed."""
         mine = EntryPoint("claude", "my_package:ADAPTER", GROUP)
         adapters = Adapters([EntryPoint("claude", BUILT_IN["claude"], GROUP), mine])
         with pytest.raises(AmbiguousAdapter) as caught:
@@ -61,7 +61,7 @@ class TestRegistry:
         assert caught.value.values == ("my_package:ADAPTER", BUILT_IN["claude"])
 
     def test_the_same_one_twice_is_one(self) -> None:
-        """A distribution that lies on the path twice is no conflict."""
+        """A distribution that is on the path twice is not a conflict."""
         point = EntryPoint("codex", BUILT_IN["codex"], GROUP)
         assert Adapters([point, point]).find("codex").name == "codex"
 
@@ -74,7 +74,7 @@ class TestRegistry:
         ],
     )
     def test_a_broken_one_breaks_nothing_but_itself(self, value: str, problem: str) -> None:
-        """An adapter is loaded when it is asked for, and then says what is wrong with it."""
+        """An adapter is loaded on request, and its error then names its problem."""
         good = EntryPoint("gemini", BUILT_IN["gemini"], GROUP)
         adapters = Adapters([EntryPoint("mine", value, GROUP), good])
         assert adapters.find("gemini").name == "gemini"
@@ -86,7 +86,7 @@ class TestLaunch:
     @pytest.mark.parametrize("cli", AGENTS)
     @pytest.mark.parametrize("prompt", ["say hi", "--help", "-p x", "a\nb 'c' \"d\" $e"])
     def test_any_prompt_is_standard_input(self, cli: str, prompt: str) -> None:
-        """A prompt is never read as a flag, never split, and stands in no list of processes."""
+        """A prompt is never read as a flag, never split, and never shown in a list of processes."""
         launch = find_adapter(cli).launch(AttemptRequest(prompt=prompt, folder=FOLDER))
         assert launch.argv[0] == cli
         assert launch.stdin is not None
@@ -96,14 +96,14 @@ class TestLaunch:
 
     @pytest.mark.parametrize("cli", [*AGENTS, "command"])
     def test_a_long_prompt_is_in_a_file_alone(self, cli: str) -> None:
-        """No word of the command and no variable holds it, as Linux takes 128 KiB for each."""
+        """No word of the command and no variable holds it, as Linux limits each to 128 KiB."""
         request = AttemptRequest(prompt="p" * 1_000_000, folder=FOLDER, argv=("tool",))
         launch = find_adapter(cli).launch(request)
         assert request.prompt in launch.files.values()
         assert max(map(len, (*launch.argv, *launch.environment.values()))) < 1000
 
     def test_gemini_blocks_where_it_would_lose_its_output(self) -> None:
-        """It repeats the prompt in its output, and drops what no pipe takes when it ends."""
+        """It repeats the prompt in its output, and drops what the pipe has not taken at its end."""
         adapter = find_adapter("gemini")
         short, long = (
             adapter.launch(AttemptRequest(prompt="p" * length, folder=FOLDER))
@@ -113,13 +113,13 @@ class TestLaunch:
         assert str(FOLDER) in long.environment["NODE_OPTIONS"]
 
     def test_what_gemini_would_cut_is_refused(self) -> None:
-        """It reads 8 MiB, and goes on without the rest."""
+        """The CLI reads 8 MiB, and goes on without the rest."""
         with pytest.raises(InvalidRequest, match="got 9,000,000 bytes, wanted at most 8,388,608"):
             find_adapter("gemini").launch(AttemptRequest(prompt="p" * 9_000_000, folder=FOLDER))
 
     @pytest.mark.parametrize("cli", AGENTS)
     def test_model_session_and_flags_are_passed_on(self, cli: str) -> None:
-        """What the request asks for stands in the command, before the prompt."""
+        """The request's settings stand in the command, before the prompt."""
         request = AttemptRequest(
             prompt="p", folder=FOLDER, model="m1", session="s1", flags=("--extra", "1")
         )
@@ -141,7 +141,7 @@ class TestLaunch:
         assert len(commands) == len(Access)
 
     def test_full_access_is_never_the_default(self) -> None:
-        """What switches a CLI's own guards off has to be asked for."""
+        """A CLI's own guards are switched off only on request."""
         for cli in AGENTS:
             argv = find_adapter(cli).launch(AttemptRequest(prompt="p", folder=FOLDER)).argv
             loose = {"bypassPermissions", "danger-full-access", "yolo", "--allow-all-paths"}
@@ -155,7 +155,7 @@ class TestLaunch:
         assert f"--usage-output-file={launch.report}" in launch.argv
 
     def test_waiting_is_ours(self) -> None:
-        """Where a CLI can be told not to try again by itself, it is told so."""
+        """A CLI that can be told not to retry by itself is told so."""
         request = AttemptRequest(prompt="p", folder=FOLDER, provider="mine")
         claude, codex, gemini = (
             find_adapter(cli).launch(request) for cli in ("claude", "codex", "gemini")
@@ -172,7 +172,7 @@ class TestLaunch:
         [("openai", ""), ("http://near/v1", ',base_url="http://near/v1"')],
     )
     def test_codex_is_given_a_twin_of_its_own_provider(self, provider: str, address: str) -> None:
-        """The built-in one takes no settings; one with its name, login and address does."""
+        """The built-in provider takes no settings; a copy with its name, login and address does."""
         argv = find_adapter("codex").launch(
             AttemptRequest(prompt="p", folder=FOLDER, provider=provider)
         )
@@ -182,18 +182,18 @@ class TestLaunch:
         assert 'model_provider="otpy"' in argv.argv
 
     def test_codex_is_told_nothing_about_its_own_provider(self) -> None:
-        """It refuses settings for a provider that is built in."""
+        """The CLI refuses settings for a built-in provider."""
         argv = find_adapter("codex").launch(AttemptRequest(prompt="p", folder=FOLDER)).argv
         assert "-c" not in argv
 
     def test_the_budget_is_passed_to_who_takes_one(self) -> None:
-        """Claude Code stops by itself at an amount of money."""
+        """Claude Code itself stops at an amount of money."""
         request = AttemptRequest(prompt="p", folder=FOLDER, budget_usd=2.5)
         argv = find_adapter("claude").launch(request).argv
         assert argv[argv.index("--max-budget-usd") + 1] == "2.5"
 
     def test_a_schema_is_passed_to_who_takes_one(self) -> None:
-        """As text, in a file, or in a file that a variable names; others are not told of it."""
+        """It is text, in a file, or in a file that a variable names; other CLIs do not get it."""
         request = AttemptRequest(prompt="p", folder=FOLDER, argv=("tool",), schema='{"a": 1}')
         made = {name: find_adapter(name).launch(request) for name in BUILT_IN}
         claude, codex = made["claude"].argv, made["codex"].argv
@@ -209,7 +209,7 @@ class TestLaunch:
             assert (without == made[name]) == (name not in {"claude", "codex", "command"})
 
     def test_a_command_is_started_as_it_is(self) -> None:
-        """The environment of any command tells its session, its prompt, and the file of that."""
+        """The environment of any command holds its session, its prompt, and the prompt's file."""
         request = AttemptRequest(prompt="p", folder=FOLDER, argv=("tool", "--x"), session="s")
         launch = find_adapter("command").launch(request)
         assert launch.argv == ("tool", "--x")
@@ -222,7 +222,7 @@ class TestLaunch:
         }
 
     def test_what_cannot_be_started_is_refused(self) -> None:
-        """An empty prompt and a missing program are errors before anything runs (RUN-01)."""
+        """An empty prompt and a missing program are errors before the start (RUN-01)."""
         with pytest.raises(InvalidRequest, match=r"request.prompt: got ' \\n', wanted some text"):
             AttemptRequest(prompt=" \n", folder=FOLDER)
         with pytest.raises(InvalidRequest, match=r"request\.argv"):
@@ -230,6 +230,6 @@ class TestLaunch:
 
 
 def test_the_built_in_adapters_are_adapters() -> None:
-    """Each satisfies the protocol other packages are held to."""
+    """Each satisfies the protocol that other packages must satisfy."""
     adapters: list[Adapter] = [find_adapter(name) for name in BUILT_IN]
     assert len({adapter.name for adapter in adapters}) == len(BUILT_IN)

@@ -1,4 +1,4 @@
-"""Cursor's CLI, as it is documented: nobody could try it here."""
+"""Cursor's CLI, by its documentation: it was never run here."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_its_events_are_those_of_its_documentation() -> None:
 
 
 def test_its_prompt_is_in_a_file_that_its_argument_names() -> None:
-    """No other user of the machine reads it in `ps`, and it may be long."""
+    """No other user of the machine sees it in `ps`, and it may be long."""
     launch = ADAPTER.launch(
         AttemptRequest(
             prompt="open sesame " * 99_999,
@@ -93,6 +93,6 @@ def test_its_prompt_is_in_a_file_that_its_argument_names() -> None:
 def test_its_failures_are_those_that_users_have_shown(
     stdout: str, stderr: str, detail: Detail | None
 ) -> None:
-    """And without a result it has not answered."""
+    """An attempt without a result has failed too."""
     code = 0 if not stderr else 1
     assert classify("cursor", exit_code=code, stdout=stdout, stderr=stderr).detail is detail

@@ -1,4 +1,4 @@
-"""What each agent CLI's events say."""
+"""The meaning of each agent CLI's events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.agents.samples import FOLDER, Sample, real, sample
 
 
 def events(cli: str, text: str) -> list[Event]:
-    """Return what `text` says in the language of `cli`."""
+    """Return the events that the adapter of `cli` reads in `text`."""
     parser = find_adapter(cli).parser()
     return [event for line in text.split("\n") for event in parser.feed(line)]
 
@@ -49,13 +49,13 @@ class TestEvents:
         ]
 
     def test_claude_tells_of_its_own_attempts(self) -> None:
-        """What Claude Code does about an error by itself is seen, with its status."""
+        """Claude Code's own retries are seen, with their status."""
         seen = events("claude", sample("claude", "err500").stdout)
         again = [event for event in seen if isinstance(event, Retrying)]
         assert again == [Retrying(CliFault("server_error", 500, ("server_error",)))] * 10
 
     def test_claude_does_not_take_a_helpers_words_for_its_own(self) -> None:
-        """Text of a sub-agent is no part of the answer, and an empty result leaves the text."""
+        """Text of a sub-agent is not part of the answer, and an empty result keeps the text."""
         inner = {"model": "m", "content": [{"type": "text", "text": "inner"}]}
         helper = {"type": "assistant", "parent_tool_use_id": "t", "message": inner}
         own = {"type": "assistant", "message": {"content": [{"type": "text", "text": "outer"}]}}
@@ -84,13 +84,13 @@ class TestEvents:
         assert classify("codex", exit_code=0, stdout=text, stderr="").detail == "tools_denied"
 
     def test_codex_answers_with_its_last_message(self) -> None:
-        """What it said on the way is no part of the answer."""
+        """Its earlier messages are not part of the answer."""
         first, last = world.codex_answer("on the way"), world.codex_answer("the answer")
         text = first.splitlines()[1] + "\n" + last
         assert Transcript(events("codex", text)).answer == "the answer"
 
     def test_codex_tells_of_its_own_attempts(self) -> None:
-        """Each reconnection is seen with its reason and is not the last word."""
+        """Each reconnection is seen with its reason, and does not count as the outcome."""
         seen = events("codex", sample("codex", "rate429_once").stdout)
         assert (
             Retrying(CliFault("exceeded retry limit, last status: 429 Too Many Requests")) in seen
@@ -157,7 +157,7 @@ class TestEvents:
         assert (usage.input, usage.cached, usage.output) == (1500, 300, 25)
 
     def test_copilot_names_the_vendors_error_beside_its_own(self) -> None:
-        """The name of the error in the failed request leads, for it is the finer one."""
+        """The finer name, that of the error in the failed request, comes first."""
         seen = events("copilot", sample("copilot", "quota429").stdout)
         (problem,) = (event for event in seen if isinstance(event, Problem))
         assert problem.fault.codes[0] == "insufficient_quota"
@@ -197,14 +197,14 @@ class TestEvents:
 
 class TestLineSplitter:
     def test_a_line_without_end_is_cut(self) -> None:
-        """What is beyond the limit is dropped, and the next line is whole."""
+        """The rest beyond the limit is dropped, and the next line is whole."""
         splitter = LineSplitter(limit=4)
         assert splitter.feed(b"abc") == []
         assert splitter.feed(b"defgh\nxy\nlonger\n") == ["abcd", "xy", "long"]
         assert splitter.end() == []
 
     def test_a_last_line_needs_no_line_feed(self) -> None:
-        """What is left at the end is a line; bytes that are no UTF-8 do no harm."""
+        """Text left at the end is a line; bytes that are not UTF-8 do no harm."""
         splitter = LineSplitter()
         assert splitter.feed(b"a\n\xff\xfeb") == ["a"]
         assert splitter.end() == ["\ufffd\ufffdb"]

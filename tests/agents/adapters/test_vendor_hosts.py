@@ -17,10 +17,10 @@ def test_every_agent_of_ours_has_hosts_that_can_be_let_through(cli: str) -> None
 
 @pytest.mark.parametrize("cli", ["command", "somebody-elses"])
 def test_of_others_nothing_is_known(cli: str) -> None:
-    """So their hosts have to be named."""
+    """The user has to name their hosts."""
     assert vendor_hosts(cli) == ()
 
 
 def test_the_word_for_them_is_no_host_of_anybody() -> None:
-    """A single name without a port could only be one of the local network."""
+    """A single name without a port could only be a host of the local network."""
     assert "." not in VENDOR

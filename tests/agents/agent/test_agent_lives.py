@@ -1,4 +1,4 @@
-"""The life of a mortal whose assignment an agent takes: runs, failures by class, notes, ends."""
+"""The life of a mortal with an agent's assignment: runs, failures by class, notes, ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_an_agent_does_its_work(world: World) -> None:
 async def test_a_transient_failure_is_restarted_with_a_note_in_the_same_session(
     world: World,
 ) -> None:
-    """Each life after a network failure goes on in the session, and knows why (TREE-36)."""
+    """Each life after a network failure goes on in the session, and gets the reason (TREE-36)."""
     world.sandbox.scripts["a"] = [Script(Say(text="half"), Fail()), Script()]
     known = await world.run(agent("a", backoff=[2]))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 1)
@@ -52,7 +52,7 @@ async def test_a_transient_failure_is_restarted_with_a_note_in_the_same_session(
 
 
 async def test_12_a_mortal_that_fails_four_times_in_300_s_is_reaped(world: World) -> None:
-    """Escalated and reaped with the reason; its siblings are not touched (acceptance 12)."""
+    """It is escalated and reaped with the reason; its siblings are untouched (acceptance 12)."""
     world.sandbox.scripts = {"a": [Script(Crash())], "b": [Script(Say(text="x", after=200.0))]}
     known = await world.run(agent("a", backoff=[2, 4, 8]) + agent("b"))
     assert (known["a"].state, known["a"].restarts, known["a"].attempts) == (State.REAPED, 3, 4)
@@ -66,7 +66,7 @@ async def test_12_a_mortal_that_fails_four_times_in_300_s_is_reaped(world: World
 async def test_a_terminal_failure_is_not_restarted_and_a_person_is_told(
     world: World,
 ) -> None:
-    """A model that does not exist will not (TREE-32)."""
+    """A model that does not exist will not exist later either (TREE-32)."""
     world.sandbox.scripts["a"] = [Script(Fail(detail=Detail.MODEL_UNAVAILABLE))]
     known = await world.run(agent("a"))
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 0)
@@ -77,7 +77,7 @@ async def test_a_terminal_failure_is_not_restarted_and_a_person_is_told(
 
 
 async def test_a_persistent_failure_gets_one_retry(world: World) -> None:
-    """Then it is escalated (TREE-32)."""
+    """After the retry it is escalated (TREE-32)."""
     world.sandbox.scripts["a"] = [Script(Fail(detail=Detail.CONTEXT_OVERFLOW))]
     known = await world.run(agent("a", backoff=[1]))
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 1)
@@ -86,7 +86,7 @@ async def test_a_persistent_failure_gets_one_retry(world: World) -> None:
 
 
 async def test_what_nobody_can_explain_is_escalated(world: World) -> None:
-    """Unknown is not transient (TREE-32)."""
+    """An unknown failure does not count as transient (TREE-32)."""
     world.sandbox.scripts["a"] = [Script(Fail(detail=Detail.UNKNOWN))]
     known = await world.run(agent("a"))
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 0)
@@ -95,7 +95,7 @@ async def test_what_nobody_can_explain_is_escalated(world: World) -> None:
 
 
 async def test_rate_limits_never_use_up_restarts(world: World) -> None:
-    """However often the account is limited, the same life waits it out (C-15)."""
+    """The same life waits out any number of limits (C-15)."""
     limited = Script(Fail(detail=Detail.RATE_LIMIT))
     world.sandbox.scripts["a"] = [*[limited] * 9, Script()]
     known = await world.run(agent("a", restarts=0))
@@ -107,7 +107,7 @@ async def test_rate_limits_never_use_up_restarts(world: World) -> None:
 
 
 async def test_an_agent_may_ask_and_goes_on_with_the_answer(world: World) -> None:
-    """It waits for a person as long as it takes, and goes on in the same session (TREE-25)."""
+    """It waits for a person without a limit, and goes on in the same session (TREE-25)."""
     world.sandbox.scripts["a"] = [Script(Ask(question="Which colour?")), Script()]
     async with world.running(agent("a", stall=5)) as root:
         await asyncio.sleep(100)
@@ -146,7 +146,7 @@ async def test_a_pause_waits_for_the_boundary_of_a_turn(world: World) -> None:
 
 
 async def test_a_warning_reaches_the_next_prompt_and_the_notes(world: World) -> None:
-    """Also of a life that is begun because the one before failed (TREE-47)."""
+    """A life that starts after a failure gets the warning too (TREE-47)."""
     world.sandbox.scripts["a"] = [Script(Fail(after=5.0)), Script()]
     async with world.running(agent("a", backoff=[0])) as root:
         await asyncio.sleep(2)
@@ -160,7 +160,7 @@ async def test_a_warning_reaches_the_next_prompt_and_the_notes(world: World) -> 
 
 
 async def test_a_cancelled_mortal_stops_its_run_in_order(world: World) -> None:
-    """Nothing of it is alive when the tree has stopped, and the next host begins it again."""
+    """None of it is alive when the tree has stopped, and the next host starts it again."""
     world.sandbox.scripts["a"] = [Script(Say(text="x"), Hang()), Script()]
     async with world.running(agent("a")):
         await asyncio.sleep(5)
@@ -187,7 +187,7 @@ async def test_a_killed_mortal_leaves_its_run_to_its_next_life(world: World) -> 
 
 
 async def test_a_deadline_ends_a_run_and_the_life_with_it(world: World) -> None:
-    """The next one gets as long again."""
+    """The next life has the same deadline again."""
     world.sandbox.scripts["a"] = [Script(Hang()), Script()]
     known = await world.run(agent("a", deadline=10, backoff=[1]))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 1)
@@ -196,7 +196,7 @@ async def test_a_deadline_ends_a_run_and_the_life_with_it(world: World) -> None:
 
 
 async def test_contexts_say_what_a_restarted_agent_knows(world: World) -> None:
-    """Fresh begins anew, resume goes on silently, resume_with_note is told (C-21)."""
+    """Fresh starts from scratch, resume goes on silently, resume_with_note gets a note (C-21)."""
     for context in ("fresh", "resume", "resume_with_note"):
         world.sandbox.scripts[context] = [Script(Fail()), Script()]
     names = ("fresh", "resume", "resume_with_note")
@@ -211,7 +211,7 @@ async def test_contexts_say_what_a_restarted_agent_knows(world: World) -> None:
 
 
 async def test_a_tool_that_is_spent_on_counts_once(world: World) -> None:
-    """The feed tells what an agent does: progress, tools, usage, in order."""
+    """The feed tells an agent's tools, usage and turns, in order."""
     told: list[str] = []
     world.sandbox.scripts["a"] = [
         Script(UseTool(name="Bash", input={"command": "ls"}), Spend(input=5, output=2))
@@ -234,7 +234,7 @@ async def test_a_tool_that_is_spent_on_counts_once(world: World) -> None:
 
 @pytest.mark.parametrize("asks", [False, True])
 async def test_what_an_agent_waited_for_goes_with_its_host(world: World, asks: bool) -> None:
-    """Under the next one it works, and that is told: nothing says that it still waits (TREE-25)."""
+    """Under the next host the agent works, and its state is told as such (TREE-25)."""
     end = Ask(question="?") if asks else Hang()
     world.sandbox.scripts["a"] = [Script(UseTool(), end), Script(Say(text="x", after=9.0))]
     async with world.running(agent("a")):

@@ -1,4 +1,4 @@
-"""What agents are told about asking and about messages, and that no message is lost."""
+"""Agents are told how to ask and where messages are, and no message is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def kill(world: World) -> None:
 async def test_every_prompt_says_how_to_ask_and_where_messages_are(
     world: World, context: str
 ) -> None:
-    """No CLI knows of either by itself, and a vendor may have lost what it was told before."""
+    """No CLI knows either by itself, and a vendor may have lost the earlier prompt."""
     world.sandbox.scripts["a"] = [Script(Ask(question="Which?")), Script(Fail()), Script()]
     async with world.running(agent("a", context=context, backoff=[1])) as root:
         await world.until(lambda: world.names("a", "operator.asked"))
@@ -44,12 +44,12 @@ async def test_every_prompt_says_how_to_ask_and_where_messages_are(
 
 
 def test_an_agent_that_repeats_what_it_was_told_has_not_asked() -> None:
-    """The words by which one asks stand in the prompt, but not as one would ask."""
+    """The prompt holds the words for a question, but not in the form of a question."""
     assert question_in(GUIDE) is None
 
 
 async def test_a_warning_waits_for_a_prompt_that_is_really_sent(world: World) -> None:
-    """A life that takes up a run sends none; the message is in the next one that is."""
+    """A life that takes up a run sends no prompt; the next prompt has the message."""
     world.sandbox.scripts["a"] = [Script(UseTool(lasts=30.0), Fail()), Script()]
     async with world.running(agent("a", backoff=[1])) as root:
         await asyncio.sleep(5)
@@ -64,7 +64,7 @@ async def test_a_warning_waits_for_a_prompt_that_is_really_sent(world: World) ->
 
 @pytest.mark.parametrize("context", ["fresh", "resume", "resume_with_note"])
 async def test_a_warning_survives_its_host(world: World, context: str) -> None:
-    """It is in the first prompt under the next one, whatever else that says, and only there."""
+    """The first prompt under the next host has it, in any context, and no later prompt."""
     text = agent("a", context=context, backoff=[1])
     world.sandbox.scripts["a"] = [Script(Hang()), Script(Fail()), Script()]
     async with world.running(text):
@@ -79,7 +79,7 @@ async def test_a_warning_survives_its_host(world: World, context: str) -> None:
 async def test_a_warning_of_one_assignment_is_not_told_to_its_successor(
     world: World,
 ) -> None:
-    """What has the same name and another definition is another agent."""
+    """An assignment with the same name and another definition is another agent."""
     world.sandbox.scripts["a"] = [Script(Hang()), Script()]
     async with world.running(agent("a")):
         await asyncio.sleep(5)
@@ -91,7 +91,7 @@ async def test_a_warning_of_one_assignment_is_not_told_to_its_successor(
 async def test_an_answer_is_told_although_the_agent_is_killed_in_between(
     world: World,
 ) -> None:
-    """A person does not answer twice."""
+    """The person need not answer twice."""
     world.sandbox.scripts["a"] = [Script(Ask(question="Which?")), Script()]
     async with world.running(agent("a", backoff=[1])) as root:
         await world.until(lambda: world.names("a", "operator.asked"))
@@ -111,7 +111,7 @@ def link(cwd: str) -> None:
 
 @pytest.mark.parametrize("trick", [fifo, link])
 async def test_notes_are_written_only_into_a_file(world: World, trick: object) -> None:
-    """No agent gets the host to wait, or to write elsewhere; the next prompt has the message."""
+    """No agent can make the host wait or write elsewhere; the next prompt has the message."""
     action = Do(action=trick)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     world.sandbox.scripts["a"] = [Script(action, Say(text="x", after=9.0), Fail()), Script()]
     async with world.running(agent("a", backoff=[1])) as root:
@@ -124,7 +124,7 @@ async def test_notes_are_written_only_into_a_file(world: World, trick: object) -
 
 
 async def test_a_sandbox_shows_the_notes_also_to_who_works_elsewhere(world: World) -> None:
-    """The work directory beside the ledger is seen at the same place, and may be written."""
+    """The work directory beside the ledger is mounted at the same place, writable."""
     own = Mount(world.folder)
     choice = SandboxChoice(name="scripted", mounts=(own,))
     async with world.running(agent("a"), sandbox=choice) as root:

@@ -1,4 +1,4 @@
-"""Agents that rest for several reasons at once: each is taken back by whoever may do so."""
+"""Agents that rest for several reasons at once: each reason is ended by its own cure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.agents.world import World, agent, typed
 
 
 async def test_a_budget_that_ends_during_a_pause_still_needs_a_grant(world: World) -> None:
-    """To resume takes back the operator's pause only, and says what else is to be done (C-12)."""
+    """`resume` ends only the operator's pause, and names the next command to type (C-12)."""
     world.sandbox.scripts = {
         "a": [Script(UseTool(lasts=20.0), Hang()), Script()],
         "b": [Script(Spend(input=500, after=10.0))],
@@ -45,7 +45,7 @@ async def test_a_budget_that_ends_during_a_pause_still_needs_a_grant(world: Worl
 
 
 async def test_a_resumed_agent_looks_at_its_budget_once_more(world: World) -> None:
-    """Even if nobody told it: the monitor was dead when others spent the budget of all."""
+    """The check needs no report: the monitor was dead when others spent the shared budget."""
     world.sandbox.scripts = {
         "a": [Script(UseTool(), Hang()), Script()],
         "b": [Script(Spend(input=500, after=20.0), Hang())],
@@ -56,7 +56,7 @@ async def test_a_resumed_agent_looks_at_its_budget_once_more(world: World) -> No
         await typed(world, "pause", agent="a")
         await asyncio.sleep(60)
         a = world.pool.posts["a"]
-        a.go_on(Cure.GRANT)  # as if it had never been told
+        a.go_on(Cure.GRANT)  # as if the end of the budget had never been told
         a.go_on()
         await asyncio.sleep(60)
         assert a.pause is not None
@@ -67,7 +67,7 @@ async def test_a_resumed_agent_looks_at_its_budget_once_more(world: World) -> No
 async def test_who_is_resumed_while_its_pool_is_dead_works_when_it_is_begun_again(
     world: World,
 ) -> None:
-    """Nothing keeps it from going on, so that it stands at `working`, and at `done` in the end."""
+    """The agent is not held back: its state becomes `working`, and at the end `done`."""
     world.sandbox.scripts["a"] = [Script(UseTool(), Hang()), Script(UseTool(lasts=50.0))]
     async with world.running(agent("a")) as root:
         await asyncio.sleep(5)
@@ -86,7 +86,7 @@ async def test_who_is_resumed_while_its_pool_is_dead_works_when_it_is_begun_agai
 
 
 async def test_a_question_needs_an_answer_and_nothing_else_will_do(world: World) -> None:
-    """Neither alone, nor together with the pause of an operator."""
+    """`resume` does not replace the answer, not even together with an operator's pause."""
     world.sandbox.scripts["a"] = [Script(Ask(question="Which port?")), Script()]
     async with world.running(agent("a")) as root:
         await asyncio.sleep(10)
@@ -105,7 +105,7 @@ async def test_a_question_needs_an_answer_and_nothing_else_will_do(world: World)
 
 
 async def test_a_grant_leaves_the_pause_of_an_operator(world: World) -> None:
-    """Who may give money may not say when work begins."""
+    """A grant of budget does not decide when work goes on."""
     world.sandbox.scripts["a"] = [Script(Spend(input=500), UseTool(), Hang()), Script()]
     async with world.running(agent("a", tokens=200)) as root:
         await asyncio.sleep(10)

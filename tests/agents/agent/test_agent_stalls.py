@@ -1,4 +1,4 @@
-"""What counts as a stall of an agent: silence, but not that of a tool that is at work."""
+"""A stall of an agent is silence, but not the silence of a working tool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stalls(world: World) -> list[tuple[str, float]]:
 
 
 async def test_a_call_of_a_tool_that_takes_minutes_is_no_stall(world: World) -> None:
-    """Nothing needs to be declared for that: the agent waits for its tool (TREE-30)."""
+    """No declaration is needed for that: the agent waits for its tool (TREE-30)."""
     world.sandbox.scripts["a"] = [Script(UseTool(name="Bash", lasts=590.0))]
     known = await world.run(agent("a", stall=2))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)
@@ -43,7 +43,7 @@ async def test_a_call_of_a_tool_that_takes_minutes_is_no_stall(world: World) -> 
 async def test_a_call_excuses_silence_for_as_long_as_its_tool_may_take(
     world: World, whole: str, own: str, tool: str, limit: float
 ) -> None:
-    """By name; its own limit before that of the list, `*` for all others (TREE-30)."""
+    """The agent's limit for a tool precedes the list's; `*` stands for all others (TREE-30)."""
     world.sandbox.scripts["a"] = [Script(UseTool(name=tool, lasts=9999.0)), Script()]
     text = agent("a", stall=10, backoff=[1]) + (f"long_tools = {own}\n" if own else "")
     known = await world.run(f"{text}[list]\n" + (f"long_tools = {whole}\n" if whole else ""))
@@ -53,7 +53,7 @@ async def test_a_call_excuses_silence_for_as_long_as_its_tool_may_take(
 
 
 async def test_a_stall_warns_first_without_being_told_to(world: World) -> None:
-    """When four fifths of the time have passed; a person may look before anything is ended."""
+    """A warning comes after four fifths of the time; a person may check before the life ends."""
     world.sandbox.scripts["a"] = [Script(Say(text="x"), Hang()), Script()]
     await world.run(agent("a", stall=30, backoff=[1]))
     (warned, stalled) = stalls(world)
@@ -62,7 +62,7 @@ async def test_a_stall_warns_first_without_being_told_to(world: World) -> None:
 
 
 async def test_a_call_ends_with_its_attempt(world: World) -> None:
-    """What an attempt has left open excuses nobody who comes after it."""
+    """An open call of an earlier attempt does not excuse the silence of the next one."""
     begun = Write(text=line_of(type="tool", id="c", name="Bash"))
     world.sandbox.scripts["a"] = [Script(begun, Crash()), Script(Say(text="x"), Hang()), Script()]
     policy = evolve(QUICK, max_retries=1, backoff_base=1.0)
@@ -73,7 +73,7 @@ async def test_a_call_ends_with_its_attempt(world: World) -> None:
 
 
 async def test_its_runs_end_no_attempt_for_silence(world: World) -> None:
-    """There is one judge of stalls, the health monitor, who knows of tools and of waits (C-01)."""
+    """The health monitor alone judges stalls: it knows tools and waits (C-01)."""
     async with world.running(agent("a", stall=2)) as root:
         (one,) = world.project.assignments
         assert one.agent is not None
@@ -95,7 +95,7 @@ async def test_its_runs_end_no_attempt_for_silence(world: World) -> None:
 async def test_a_new_life_knows_what_the_run_it_takes_up_waits_for(
     world: World, script: Script
 ) -> None:
-    """Its mortal was killed in the middle of that, and the agent has not noticed."""
+    """Its mortal was killed in the middle of a tool or a limit, and the agent has not noticed."""
     world.sandbox.scripts["a"] = [script, Script()]
     async with world.running(agent("a", stall=10, backoff=[1])) as root:
         await asyncio.sleep(5)

@@ -1,4 +1,4 @@
-"""One machine says where an agent stands; what its table does not hold cannot happen."""
+"""One machine holds the state of an agent; a move outside its table cannot happen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ happenings = st.lists(st.sampled_from(Happening), max_size=30)
 
 @given(happenings)
 def test_an_agent_moves_as_the_table_says_and_not_otherwise(history: list[Happening]) -> None:
-    """Each move is a fact that fits the one before; what is forbidden changes nothing (TREE-25)."""
+    """Each move is a fact that fits the one before; a forbidden one changes nothing (TREE-25)."""
     agent = Agent("p/a")
     before = agent.state
     for happening in history:
@@ -38,7 +38,7 @@ def test_a_failed_agent_is_restarted_or_reaped_and_nothing_else() -> None:
 
 
 def test_every_state_can_be_reached_and_the_final_ones_not_be_left() -> None:
-    """From working to any state there is a way; from done and reaped there is none."""
+    """Every state can be reached from working; done and reaped have no way out."""
     reached = {WORKING}
     for _ in AgentState:
         reached |= {to for (source, _), to in MOVES.items() if source in reached}
@@ -48,13 +48,13 @@ def test_every_state_can_be_reached_and_the_final_ones_not_be_left() -> None:
 
 
 def test_an_agent_that_is_not_over_can_always_be_given_up() -> None:
-    """Whatever it waits for, a reap needs no other move first (TREE-49)."""
+    """The agent can be reaped directly from every state but the final ones (TREE-49)."""
     for state in AgentState:
         assert Agent("p/a", state).can(Happening.REAPED) is not state.final
 
 
 def test_done_is_only_what_was_verified() -> None:
-    """An agent that says that it is done is not done yet."""
+    """An agent that claims to be done is not done yet."""
     assert [key for key, to in MOVES.items() if to is AgentState.DONE] == [
         (AgentState.VERIFYING, Happening.ACCEPTED)
     ]

@@ -1,4 +1,4 @@
-"""What keeps an agent from being started: it is told whole, starts nothing and counts nothing."""
+"""Obstacles to an agent's start: all are told at once, nothing starts, and nothing counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPENDS = Script(Spend(input=90, output=20, after=1.0))
 
 
 class NoRepository:
-    """Changesets in a folder that is none."""
+    """Changesets in a folder that is not a repository."""
 
     def __init__(self, repository: Path, **_: object) -> None:
         self._repository = repository
@@ -35,14 +35,14 @@ class NoRepository:
 
 
 class Engine:
-    """What the sandbox of a world stands on; it may break down."""
+    """The engine behind the sandbox of a world; it may break down."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
         self.works, self.seconds = True, 0.0
         monkeypatch.setattr(world.sandbox, "check", self._check)
 
     def breaks_for(self, seconds: float) -> None:
-        """Break down now."""
+        """Break down now, for `seconds`."""
         self.works = False
         asyncio.get_running_loop().call_later(seconds, self._mend)
 
@@ -65,7 +65,7 @@ def no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_changeset_without_a_repository_is_found_before_the_start(
     world: World,
 ) -> None:
-    """With all else that is wrong, in one list; the next host tries again (TREE-40, TREE-41)."""
+    """One list has this and all other obstacles; the next host tries again (TREE-40, TREE-41)."""
     text = agent("a", changeset="nowhere", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n'
     known = await world.run(text)
     assert (known["a"].state, known["a"].attempts, known["a"].restarts) == (State.FAILED, 0, 0)
@@ -78,7 +78,7 @@ async def test_a_changeset_without_a_repository_is_found_before_the_start(
 async def test_what_is_gone_at_a_restart_fails_it_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not tried again and again: that could only fail, and would count (TREE-41)."""
+    """A retry could only fail, and would count, so there is none (TREE-41)."""
     monkeypatch.setenv("OUR_KEY", "x")
     gone = Do(action=lambda _: monkeypatch.delenv("OUR_KEY"))
     world.sandbox.scripts["a"] = [Script(gone, Fail())]
@@ -91,7 +91,7 @@ async def test_what_is_gone_at_a_restart_fails_it_once(
 async def test_a_sandbox_that_never_worked_starts_nobody(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told before the start, and counts nothing."""
+    """The agent fails with the reason before its start, without a counted attempt."""
     engine = Engine(monkeypatch, world)
     engine.works = False
     known = await world.run(agent("a", backoff=[1]))
@@ -103,7 +103,7 @@ async def test_a_sandbox_that_never_worked_starts_nobody(
 async def test_a_sandbox_that_breaks_down_fails_nobody_for_good(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who was at work, and who is begun meanwhile, is started when it works again."""
+    """Both a working agent and one that starts meanwhile are started after the repair."""
     engine = Engine(monkeypatch, world)
     breaks = Do(action=lambda _: engine.breaks_for(2.0))
     world.sandbox.scripts["a"] = [Script(breaks, Fail()), Script(breaks)]
@@ -118,7 +118,7 @@ async def test_a_sandbox_that_breaks_down_fails_nobody_for_good(
 async def test_one_that_is_ended_before_it_is_ready_is_begun_again(
     world: World, monkeypatch: pytest.MonkeyPatch, reason: ExitReason
 ) -> None:
-    """It has done nothing yet, so that nothing failed, and no end is told."""
+    """It has done nothing yet, so nothing failed, and no end is told."""
     engine = Engine(monkeypatch, world)
     engine.seconds = 5.0
     async with world.running(agent("a")) as root:
@@ -134,7 +134,7 @@ async def test_one_that_is_ended_before_it_is_ready_is_begun_again(
 async def test_a_program_is_not_started_without_its_variables(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may come from the environment of the host, or from `env`."""
+    """The variables may come from the host's environment, or from `env`."""
     monkeypatch.setenv("OURS", "x")
     monkeypatch.delenv("THEIRS", raising=False)
     text = assignment("a") + 'needs_env = ["OURS", "OWN"]\nenv = { OWN = "y" }\n'
@@ -145,7 +145,7 @@ async def test_a_program_is_not_started_without_its_variables(
 
 
 async def test_whoever_spawns_without_a_budget_is_told(world: World) -> None:
-    """Nothing was started, and nothing is counted (TREE-40)."""
+    """The caller gets an error; nothing is started, and nothing is counted (TREE-40)."""
     world.sandbox.scripts["a"] = [SPENDS]
     async with world.running("[list]\ntokens = 100\n" + agent("a") + agent("b")):
         await asyncio.sleep(60)
@@ -156,13 +156,13 @@ async def test_whoever_spawns_without_a_budget_is_told(world: World) -> None:
 
 
 async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
-    """A host that comes later reaps it at once, as the monitor would a moment later (TREE-28)."""
+    """A later host reaps it at once, as the monitor would a moment later (TREE-28)."""
     world.sandbox.scripts = {"a": [program(seconds=60)], "b": [program(seconds=6)]}
     text = work(assignment("a"), assignment("b", wall_seconds=4), parallel=1, wall_seconds=4.0)
     async with world.running(text) as root:
         await asyncio.sleep(3.9)
         path_of(root, "MonitorSupervisor", "BudgetMonitor").kill()
-        await asyncio.sleep(0.2)  # its host ends before anybody has looked at the budget
+        await asyncio.sleep(0.2)  # the host ends before any check of the budget
     await world.run(text)
     assert world.times() == {"a": 1}
     assert {one.state for one in world.records} == {State.REAPED}
@@ -170,12 +170,12 @@ async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
 
 
 async def test_whoever_spawns_a_program_without_a_budget_is_told(world: World) -> None:
-    """It is not begun (TREE-40)."""
+    """The caller gets an error, and the program is not started (TREE-40)."""
     world.sandbox.scripts = {"a": [program(seconds=60)]}
     async with world.running(work(assignment("a"), wall_seconds=5.0)) as root:
         await asyncio.sleep(4.9)
         path_of(root, "MonitorSupervisor", "BudgetMonitor").kill()
-        await asyncio.sleep(0.2)  # the next one looks a moment later
+        await asyncio.sleep(0.2)  # the next monitor checks a moment later
         more = evolve(world.project.assignments[0], id="more")
         with pytest.raises(PreflightFailed, match=r"got -0\.1 left of the budget"):
             await world.project.pool.spawn(more)
@@ -183,7 +183,7 @@ async def test_whoever_spawns_a_program_without_a_budget_is_told(world: World) -
 
 
 async def test_jake_holds_back_what_no_budget_is_left_for(world: World) -> None:
-    """A person is told once, and grants more; then it is begun (acceptance 15)."""
+    """A person is told once, and grants more; then the agents start (acceptance 15)."""
     world.sandbox.scripts["a"] = [SPENDS, Script()]
     text = "[list]\ntokens = 100\nparallel = 1\n" + agent("a") + agent("b") + agent("c")
     async with world.running(text) as root:
@@ -198,7 +198,7 @@ async def test_jake_holds_back_what_no_budget_is_left_for(world: World) -> None:
 
 
 async def test_who_is_held_back_is_told_once_though_others_are_begun(world: World) -> None:
-    """One that was begun before and is retried rests for more budget, and stands before it."""
+    """A retried agent that had started before rests for more budget, and is not held back."""
     world.sandbox.scripts["b"] = [Script(Spend(input=90, output=20), Hang())]
     text = "[list]\ntokens = 100\nparallel = 1\n" + agent("b") + agent("c")
     async with world.running(text):
@@ -213,7 +213,7 @@ async def test_who_is_held_back_is_told_once_though_others_are_begun(world: Worl
 
 
 async def test_of_very_many_who_are_held_back_a_person_is_told_the_first(world: World) -> None:
-    """One line of a list of thousands stays a line."""
+    """A list of thousands gets one short line, which names the first ten."""
     world.sandbox.scripts["a0"] = [SPENDS]
     text = "[list]\ntokens = 100\nparallel = 1\n" + "".join(agent(f"a{n}") for n in range(14))
     async with world.running(text):
@@ -224,7 +224,7 @@ async def test_of_very_many_who_are_held_back_a_person_is_told_the_first(world: 
 
 
 async def test_who_was_begun_before_rests_for_its_budget_as_ever(world: World) -> None:
-    """Its session is not lost: the next host lets it wait for a grant (acceptance 15)."""
+    """Its session is kept: under the next host it waits for a grant too (acceptance 15)."""
     world.sandbox.scripts["a"] = [Script(Spend(input=90, output=20), Hang())]
     text = "[list]\ntokens = 100\n" + agent("a") + agent("b")
     for _ in range(2):

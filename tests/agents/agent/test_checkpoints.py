@@ -1,4 +1,4 @@
-"""What an agent writes down for itself reaches its next life."""
+"""A checkpoint that an agent writes reaches its next life."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def leave(text: str) -> Do:
 async def test_a_restarted_agent_is_told_its_checkpoint(
     world: World, sessions: SqliteSessions, text: str, told: str
 ) -> None:
-    """JSON or plain text, stored with its session (TREE-39)."""
+    """A checkpoint is JSON or plain text, and is stored with its session (TREE-39)."""
     world.sandbox.scripts["a"] = [Script(leave(text), Fail()), Script(Fail()), Script()]
     async with world.running(agent("a", backoff=[1])) as root:
         file = world.project.desk.folders.checkpoint("a")
@@ -49,13 +49,13 @@ async def test_a_restarted_agent_is_told_its_checkpoint(
     first, second, third = world.sandbox.played
     assert "OTPY_CHECKPOINT" in first.prompt
     assert f"\nYour last checkpoint: {told}\nContinue your assignment." in second.prompt
-    assert f"\nYour last checkpoint: {told}\n" in third.prompt  # no news are no reason to forget
+    assert f"\nYour last checkpoint: {told}\n" in third.prompt  # a life without a new one keeps it
     assert await sessions.all() == ()
-    assert not file.exists()  # it is done, and so is that
+    assert not file.exists()  # deleted together with the finished agent's session
 
 
 async def test_a_checkpoint_survives_its_host(world: World, sessions: SqliteSessions) -> None:
-    """Also the work folder may be gone by then."""
+    """It survives even if the file in the work folder is gone."""
     world.sandbox.scripts["a"] = [Script(leave("half"), Say(text="x"), Hang()), Script()]
     async with world.running(agent("a")):
         await asyncio.sleep(5)
@@ -70,7 +70,7 @@ async def test_a_checkpoint_survives_its_host(world: World, sessions: SqliteSess
 async def test_what_a_program_has_stored_is_not_overwritten(
     world: World, sessions: SqliteSessions
 ) -> None:
-    """Without a file of the agent's own its checkpoint stays as it is."""
+    """Without a file of the agent's own, its stored checkpoint stays unchanged."""
     world.sandbox.scripts["a"] = [Script(Fail()), Script()]
     async with world.running(agent("a", backoff=[9])):
         await asyncio.sleep(5)
@@ -108,7 +108,7 @@ def link(cwd: str) -> None:
 async def test_a_checkpoint_that_is_none_is_told_and_the_last_one_stays(
     world: World, sessions: SqliteSessions, spoil: Callable[[str], None]
 ) -> None:
-    """Whatever an agent leaves there, its host neither waits nor reads anything else."""
+    """For any such file, the host neither waits nor reads another file."""
     spoilt = Script(Do(action=spoil), Fail())
     world.sandbox.scripts["a"] = [Script(leave("half"), Fail()), spoilt, Script()]
     known = await world.run(agent("a", backoff=[1]))
@@ -119,7 +119,7 @@ async def test_a_checkpoint_that_is_none_is_told_and_the_last_one_stays(
 
 @pytest.mark.parametrize("context", ["fresh", "resume"])
 async def test_who_gets_no_note_is_not_asked_for_checkpoints(world: World, context: str) -> None:
-    """Nor told one: it would be a promise that nobody keeps."""
+    """Such an agent is not told a checkpoint either: the promise would be empty."""
     world.sandbox.scripts["a"] = [Script(leave("half"), Fail()), Script()]
     await world.run(agent("a", backoff=[1], context=context))
     for played in world.sandbox.played:

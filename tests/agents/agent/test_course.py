@@ -1,4 +1,4 @@
-"""What becomes of an assignment, as a machine without anything around it."""
+"""The course of an assignment, as a machine on its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROW = AssignmentRecord(
 
 
 class CourseMachine(RuleBasedStateMachine):
-    """Whatever happens, and in which order, a course comes out once and keeps its reason."""
+    """After any events in any order, a course comes out once and keeps its reason."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,14 +41,14 @@ class CourseMachine(RuleBasedStateMachine):
 
     @rule(outcome=OUTCOMES.filter(lambda one: one.state is not State.DONE))
     def give_up(self, outcome: Outcome) -> None:
-        """The first reason counts, and none that comes after the end."""
+        """The first reason counts, and none after the end."""
         self.course = self.course.give_up(outcome)
         if self.over is None:
             self.given_up = self.given_up or outcome
 
     @rule(outcome=OUTCOMES)
     def come_out(self, outcome: Outcome) -> None:
-        """What is done is done; else what it was given up for says how it came out."""
+        """Done counts as done; any other outcome gives way to the first reason, if there is one."""
         self.course = self.course.come_out(outcome)
         if self.over is None:
             reason = None if outcome.state is State.DONE else self.given_up
@@ -56,24 +56,24 @@ class CourseMachine(RuleBasedStateMachine):
 
     @rule()
     def write_down(self) -> None:
-        """Only what came out can be written down."""
+        """Only an outcome can be written down."""
         self.course = self.course.write_down()
 
     @rule(killed=st.booleans())
     def start(self, killed: bool) -> None:
-        """No start says how it came out."""
+        """A start never sets an outcome."""
         self.course = self.course.start(killed=killed)
 
     @precondition(lambda self: self.course.leg is Leg.WRITTEN)
     @rule()
     def retry(self) -> None:
-        """It is as it was in the beginning, but for how its last life ended."""
+        """The course is as at the beginning, except for the end of its last life."""
         self.course = self.course.retry()
         self.given_up = self.over = None
 
     @invariant()
     def it_says_what_became_of_it(self) -> None:
-        """At most one of the two, and what was expected."""
+        """The course has at most one of reason and outcome, and the expected one."""
         assert self.course.over == self.over
         assert self.course.ending == (self.given_up if self.over is None else None)
         assert self.course.may_start_again <= (self.course.leg is Leg.OPEN)
@@ -83,7 +83,7 @@ TestCourse = CourseMachine.TestCase
 
 
 def test_five_starts_in_succession_that_were_killed_are_enough() -> None:
-    """One that was not killed makes them forgotten."""
+    """One start that was not killed resets the count."""
     course = Course()
     for _ in range(4):
         course = course.start(killed=True)
@@ -93,7 +93,7 @@ def test_five_starts_in_succession_that_were_killed_are_enough() -> None:
 
 
 def test_what_an_earlier_host_has_written_is_where_it_begins() -> None:
-    """What is done or reaped has come out, what has failed is open, what was cut has an end."""
+    """Done or reaped has come out, failed is open, and an interrupted course keeps its end."""
     row = partial(evolve, ROW)
     assert Course.of(row(state=State.REAPED, reason="enough")) == Course(
         leg=Leg.WRITTEN, outcome=ENOUGH
@@ -105,6 +105,6 @@ def test_what_an_earlier_host_has_written_is_where_it_begins() -> None:
 
 
 def test_a_note_to_the_next_life_outlives_a_retry() -> None:
-    """Whoever begins again is told why the life before ended."""
+    """The next life is told why the last one ended."""
     course = Course().end_life("exit code 1").come_out(ENOUGH).write_down()
     assert course.retry() == Course(last_end="exit code 1")

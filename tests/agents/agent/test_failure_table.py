@@ -1,4 +1,4 @@
-"""What a failure means is a table: its rows, what follows from them, and what a user adds."""
+"""The meaning of a failure is a table: its rows, their consequences, and a user's additions."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ def test_each_failure_has_its_class_and_what_follows(
     ],
 )
 def test_only_a_transient_failure_restarts_a_drone(failure: str, follows: Consequence) -> None:
-    """It has no second try at what needs another approach (C-14)."""
+    """A drone has no second try at what needs another approach (C-14)."""
     assert TABLE.follows(failure, drone=True) == follows
 
 
 def test_no_failure_of_a_run_is_forgotten() -> None:
-    """Everything a run may end with has a row, but for what it cannot explain itself."""
+    """Every possible end of a run has a row, except unknown failures and requested ends."""
     names = {str(one) for one in Detail} | {str(one) for one in StopCause}
     assert names - set(TABLE.rows) == {Detail.UNKNOWN, StopCause.STOP, StopCause.FALLBACK}
 
 
 def test_a_user_may_add_rows_and_change_them() -> None:
-    """The table is a value: the one it was made from stays as it was."""
+    """The table is a value: the extended one leaves the original unchanged."""
     mine = TABLE.extended(
         {
             "wrong_architecture": FailureRow(kind=FailureClass.TERMINAL),
@@ -92,7 +92,7 @@ def test_a_user_may_add_rows_and_change_them() -> None:
 
 
 def test_the_table_can_be_printed() -> None:
-    """Each row says its class, what follows at first and what later."""
+    """Each row shows its class, its first consequence and the later one."""
     rows = {line.split("  ")[0]: line.split() for line in TABLE.table().splitlines()}
     assert rows["network"][1:] == ["transient", "restart", "restart"]
     assert rows["tests_failed"][1:] == ["persistent", "restart", "notify,", "the", "3.", "time"]
@@ -152,5 +152,5 @@ def result(ending: Ending, *failures: Detail | StopCause) -> RunResult:
 def test_a_result_has_the_name_of_its_last_failure(
     ending: Ending, failures: list[Detail | StopCause], name: str
 ) -> None:
-    """The run says how it ended; the last attempt says of what."""
+    """The run tells how it ended, and the last attempt which failure it was."""
     assert failure_of(result(ending, *failures)) == name

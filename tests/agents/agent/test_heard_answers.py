@@ -1,4 +1,4 @@
-"""Answers that were heard, and whose host ended before the tree had taken them in."""
+"""Answers whose host ended before the tree had accepted them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWERS = Script(Spend(input=60, output=40), Succeed(answer="all good"))
 
 
 class Verifier:
-    """Looks into an answer as long as it is told to, and says what it is told to."""
+    """Takes the given time over an answer, and returns the given complaint."""
 
     def __init__(self, complaint: Complaint | None = None, seconds: float = 0.0) -> None:
         self.complaint = complaint
@@ -33,7 +33,7 @@ class Verifier:
 
 
 async def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(world: World) -> None:
-    """Its host was stopped before it had accepted it: nobody pays for the work a second time."""
+    """The host was stopped before it accepted the answer: finished work is not paid for twice."""
     world.sandbox.scripts["a"] = [ANSWERS]
     verifier = world.project_settings["verifier"] = Verifier(seconds=1e6)
     async with world.running(agent("a", tokens=1000)):
@@ -50,7 +50,7 @@ async def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(world: Worl
 async def test_an_answer_is_taken_in_though_only_its_agent_is_known_to_be_done(
     world: World,
 ) -> None:
-    """Its host was killed between writing that down of the agent and of the assignment."""
+    """The host was killed between the agent's record and the assignment's record."""
     world.sandbox.scripts["a"] = [ANSWERS]
     verifier = world.project_settings["verifier"] = Verifier(seconds=1e6)
     async with world.running(agent("a")):
@@ -68,7 +68,7 @@ async def test_an_answer_is_taken_in_though_only_its_agent_is_known_to_be_done(
 
 
 async def test_an_answer_that_was_refused_is_not_taken_in_again(world: World) -> None:
-    """The next host begins another run, which is told what was wrong."""
+    """The next host starts another run, whose prompt names the complaint."""
     world.sandbox.scripts["a"] = [ANSWERS]
     verifier = world.project_settings["verifier"] = Verifier(RED)
     async with world.running(agent("a", backoff=[600])):
@@ -82,7 +82,7 @@ async def test_an_answer_that_was_refused_is_not_taken_in_again(world: World) ->
 
 
 async def test_the_answer_to_another_definition_is_not_taken_in(world: World) -> None:
-    """Who is told to do something else begins at the beginning."""
+    """An agent with a new task starts from the beginning."""
     world.sandbox.scripts["a"] = [ANSWERS]
     verifier = world.project_settings["verifier"] = Verifier(seconds=1e6)
     async with world.running(agent("a")):
@@ -94,7 +94,7 @@ async def test_the_answer_to_another_definition_is_not_taken_in(world: World) ->
 
 
 async def test_what_a_run_spent_is_kept_before_what_it_came_to(world: World) -> None:
-    """Who is done tells no later host what it spent: a kill at this moment would lose it."""
+    """A done agent never tells its usage again: a kill at this moment would lose it."""
     world.sandbox.scripts["a"] = [ANSWERS]
     kept: list[int] = []
 

@@ -1,4 +1,4 @@
-"""May it start now? The answer as a table."""
+"""The answer to "may it start now?", as a table."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ from otpy_agents.store.records import Outcome, State
 def test_what_is_over_goes_before_what_waits(
     spent: str, held: bool, place: bool, wanted: object
 ) -> None:
-    """A budget that is spent is not waited for in line; a place is the last question."""
+    """A spent budget does not wait in line; a free place is checked last."""
     assert hindrance(spent=spent, held=held, place=place) == wanted

@@ -1,4 +1,4 @@
-"""The causes for which a mortal rests, and their cures, without anything around them."""
+"""The causes of a mortal's rest, and their cures, on their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = st.lists(st.one_of(CAUSES, st.sampled_from(Cure)), max_size=20)
 
 @given(STEPS)
 def test_each_pause_is_ended_by_its_own_cure_and_by_nothing_else(steps: list[str]) -> None:
-    """The first for a cause counts until then; the oldest of all is the one that is told."""
+    """The first pause of a cause counts until its cure; the oldest of all pauses is told."""
     pauses, model = Pauses(), dict[str, AgentPause]()
     for number, step in enumerate(steps):
         if isinstance(step, Cure):

@@ -1,4 +1,4 @@
-"""Sessions and work of agents over restarts, of themselves and of their hosts."""
+"""Sessions and work of agents over restarts of the agents and of their hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.agents.world import World, agent
 
 
 async def test_a_session_survives_its_host(world: World) -> None:
-    """The next host goes on in it, and the agent knows what it had said (TREE-35, TREE-36)."""
+    """The next host goes on in it, and the agent gets its last words (TREE-35, TREE-36)."""
     world.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script()]
     async with SqliteSessions(world.folder / "sessions.sqlite") as sessions:
         world.project_settings["sessions"] = sessions
@@ -38,7 +38,7 @@ async def test_a_session_survives_its_host(world: World) -> None:
 async def test_a_corrupt_session_is_set_aside_and_the_agent_starts_fresh(
     world: World,
 ) -> None:
-    """A person is told where it lies; nothing is deleted (TREE-35)."""
+    """A person is told where it is kept; nothing is deleted (TREE-35)."""
     world.sandbox.scripts["a"] = [Script(Say(text="x"), Fail()), Script()]
     kept = _Spoiling()
     world.project_settings["sessions"] = kept
@@ -51,7 +51,7 @@ async def test_a_corrupt_session_is_set_aside_and_the_agent_starts_fresh(
 
 
 class _Spoiling(persistence._Remembered):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
-    """A store in which everything goes bad."""
+    """A store whose sessions are all corrupt."""
 
     async def load(self, agent: str) -> None:
         from otpy_agents.errors import SessionCorrupt  # noqa: PLC0415
@@ -62,7 +62,7 @@ class _Spoiling(persistence._Remembered):  # type: ignore[misc]  # pyright: igno
 
 
 class FakeChangesets:
-    """Work trees without git: says what was asked of it."""
+    """Work trees without git, which record each request."""
 
     asked: list[tuple[str, str]]
 
@@ -88,7 +88,7 @@ class FakeChangesets:
         return (Mount(self._folder / assignment / "git"),)
 
     async def put_away(self, changeset: Changeset, reason: str) -> str:
-        """Put work away that any life before has left."""
+        """Put away the work of an earlier life."""
         if len(self.asked) == 1:
             return ""
         self.asked[-1] = (changeset.assignment, f"put away: {reason}")
@@ -103,7 +103,7 @@ class FakeChangesets:
 
 @pytest.fixture
 def changesets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What is asked of changesets."""
+    """The requests to changesets."""
     FakeChangesets.asked = []
     monkeypatch.setattr(persistence, "Changesets", FakeChangesets)
     return FakeChangesets.asked
@@ -125,7 +125,7 @@ async def test_work_is_kept_or_discarded_by_the_reason_of_the_restart(
     keys: dict[str, object],
     fate: str,
 ) -> None:
-    """The agent works in its own work tree, and the next life finds it as the table says."""
+    """The agent works in its own work tree; the table decides what the next life finds."""
     world.sandbox.scripts["a"] = [script, Script()]
     repository = world.folder / "repository"
     known = await world.run(agent("a", backoff=[1], changeset=repository, **keys))
@@ -137,7 +137,7 @@ async def test_work_is_kept_or_discarded_by_the_reason_of_the_restart(
 async def test_a_changeset_outlives_its_host(
     world: World, changesets: list[tuple[str, str]]
 ) -> None:
-    """The end of a host is no reason to discard anything."""
+    """The end of a host discards nothing."""
     world.sandbox.scripts["a"] = [Script(Hang()), Script()]
     text = agent("a", changeset=world.folder / "repository")
     async with world.running(text):
@@ -149,7 +149,7 @@ async def test_a_changeset_outlives_its_host(
 async def test_another_definition_finds_neither_work_nor_session(
     world: World, changesets: list[tuple[str, str]]
 ) -> None:
-    """It is another agent: what the first one did is on a branch, and that is told."""
+    """It is another agent: the first one's work is on a branch, which is told."""
     world.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script(Crash()), Script()]
     repository = world.folder / "repository"
     async with SqliteSessions(world.folder / "sessions.sqlite") as sessions:
@@ -189,7 +189,7 @@ async def test_a_wrong_changeset_is_discarded_and_the_agent_told_why(
 
 @pytest.mark.real_time
 async def test_files_are_a_store_of_sessions_too(world: World, tmp_path: Path) -> None:
-    """Whatever keeps the protocol will do."""
+    """Any store that follows the protocol works."""
     sessions = FileSessions(tmp_path / "sessions")
     world.project_settings["sessions"] = sessions
     world.sandbox.scripts["a"] = [Script(Say(text="x", after=0.0), Succeed(after=0.1))]

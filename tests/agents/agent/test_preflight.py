@@ -18,7 +18,7 @@ def assignment(program: str) -> Assignment:
 
 
 def test_what_can_be_started_passes(tmp_path: Path) -> None:
-    """A program on the path, and one that lies in the working directory."""
+    """A program on the path passes, and so does one in the working directory."""
     (tmp_path / "run").write_text("#!/bin/sh\n", encoding="utf-8")
     (tmp_path / "run").chmod(0o755)
     check(assignment("sh"), tmp_path, os.environ)
@@ -36,7 +36,7 @@ def test_everything_that_stands_in_the_way_is_listed_at_once(tmp_path: Path) -> 
 
 
 def test_the_path_of_the_worker_counts_not_ours(tmp_path: Path) -> None:
-    """A program we could find but the worker could not is an obstacle."""
+    """A program that the host could find but the worker could not is an obstacle."""
     with pytest.raises(PreflightFailed):
         check(assignment("sh"), tmp_path, {"PATH": str(tmp_path)})
 
@@ -56,13 +56,13 @@ def test_the_path_of_the_worker_counts_not_ours(tmp_path: Path) -> None:
     ids=str,
 )
 def test_each_need_that_is_not_met_is_an_obstacle(needs: Needs, said: str, tmp_path: Path) -> None:
-    """Space, variables, the agent's CLI, what is left of the budget."""
+    """Needs are space, variables, the agent's CLI, and the rest of the budget."""
     environment = {"PATH": str(tmp_path), "HOME": "/", "EMPTY": ""}
     assert said in "; ".join(obstacles(needs, tmp_path, environment))
 
 
 def test_what_is_there_is_no_obstacle(tmp_path: Path) -> None:
-    """All needs at once, all of them met."""
+    """All needs are met at once."""
     (tmp_path / "claude").write_text("#!/bin/sh\n", encoding="utf-8")
     (tmp_path / "claude").chmod(0o755)
     needs = Needs(
@@ -80,7 +80,7 @@ def test_what_is_there_is_no_obstacle(tmp_path: Path) -> None:
 def test_a_directory_that_takes_no_files_is_an_obstacle_for_who_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who only reads may be started in it."""
+    """An agent that only reads may be started in it."""
     allowed = os.R_OK | os.X_OK
 
     def access(_path: Path, mode: int) -> bool:
@@ -96,7 +96,7 @@ def test_a_directory_that_takes_no_files_is_an_obstacle_for_who_writes(
 
 
 def test_all_obstacles_come_in_one_list_in_the_order_of_the_checks(tmp_path: Path) -> None:
-    """The parent gets the whole list, whichever needs there are (TREE-40)."""
+    """The parent gets the whole list, for all needs (TREE-40)."""
     needs = Needs(
         program="none", cli="codex", disk_bytes=10**18, variables=("A", "B"), budget_left=0.0
     )

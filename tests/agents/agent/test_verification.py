@@ -27,7 +27,7 @@ from tests.agents.world import World, agent
 
 @frozen(kw_only=True)
 class Round:
-    """How one start of the command goes."""
+    """The course of one start of the command."""
 
     code: int = 0
     lines: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class FakeCommand:
 
 @final
 class Commands:
-    """Every start of the command, by a list of rounds; the last one is repeated."""
+    """Records every start of the command; each has a round of the list, or else the last."""
 
     def __init__(self) -> None:
         self.rounds: list[Round] = [Round()]
@@ -88,7 +88,7 @@ class Commands:
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Commands]:
-    """The commands that are started; nothing of them is alive in the end."""
+    """The commands that are started; none of them is alive at the end."""
     made = Commands()
     monkeypatch.setattr(verification, "spawn", made.spawn)
     yield made
@@ -96,7 +96,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Commands]:
 
 
 def begun(commands: Commands, number: int) -> Callable[[], bool]:
-    """Return whether so many commands were started, as a question."""
+    """Return a function that tells whether this many commands were started."""
     return lambda: len(commands.started) == number
 
 
@@ -107,7 +107,7 @@ def checked(id: str = "a", *argv: str, **keys: object) -> str:
 
 
 async def test_an_agent_is_done_when_the_command_says_so(world: World, commands: Commands) -> None:
-    """Exit code 0; it runs where the agent worked, and is known by the marker of the list."""
+    """Exit code 0 is enough; the command runs in the agent's directory, with the list's marker."""
     known = await world.run(checked())
     assert known["a"].state is State.DONE
     assert world.states("a") == ["verifying", "done"]
@@ -120,7 +120,7 @@ async def test_an_agent_is_done_when_the_command_says_so(world: World, commands:
 async def test_a_failed_round_is_told_to_the_agent_with_the_last_lines(
     world: World, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next life gets them as a message, without secrets, and the second round is enough."""
+    """The next life gets them as a message, without secrets, and passes in the second round."""
     lines = tuple(f"line {number}" for number in range(30))
     commands.rounds = [Round(code=2, lines=(*lines, "", "hunter2 is wrong", "x" * 600)), Round()]
     monkeypatch.setenv("MY_PASSWORD", "hunter2")
@@ -136,7 +136,7 @@ async def test_a_failed_round_is_told_to_the_agent_with_the_last_lines(
 
 
 async def test_rounds_are_counted_over_all_hosts(world: World, commands: Commands) -> None:
-    """One number for each task: a host that always ends early gives no more of them (C-16)."""
+    """Each task has one count: a host that always ends early adds no rounds (C-16)."""
     commands.rounds = [Round(code=1)]
     for rounds in (1, 2):
         async with world.running(checked(restarts=9)):
@@ -151,7 +151,7 @@ async def test_rounds_are_counted_over_all_hosts(world: World, commands: Command
 async def test_who_had_its_last_round_under_a_host_that_ended_gets_no_other(
     world: World, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was counted and not yet given up; the next host does that without a run."""
+    """The third round was counted, but the agent not yet reaped; the next host reaps it."""
     commands.rounds = [Round(code=1)]
     counted = asyncio.Event()
     write = Memory.write_failures
@@ -173,7 +173,7 @@ async def test_who_had_its_last_round_under_a_host_that_ended_gets_no_other(
 
 
 async def test_another_definition_has_its_own_rounds(world: World, commands: Commands) -> None:
-    """It is another task."""
+    """Another definition is another task."""
     commands.rounds = [Round(code=1)]
     async with world.running(checked()):
         await world.until(begun(commands, 2))
@@ -183,7 +183,7 @@ async def test_another_definition_has_its_own_rounds(world: World, commands: Com
 
 
 async def test_after_three_rounds_a_person_is_told(world: World, commands: Commands) -> None:
-    """The number of C-16; the reason names the command and its last line."""
+    """Three is the number of C-16; the reason names the command and its last line."""
     commands.rounds = [Round(code=1, lines=("2 failed",))]
     known = await world.run(checked())
     assert len(commands.started) == 3
@@ -217,7 +217,7 @@ async def test_the_deadline_can_be_set(world: World, commands: Commands) -> None
 
 
 async def test_verifying_is_no_stall(world: World, commands: Commands) -> None:
-    """The agent has nothing to do meanwhile."""
+    """The agent itself has nothing to do meanwhile."""
     commands.rounds = [Round(seconds=200.0)]
     known = await world.run(checked(stall=30))
     assert known["a"].state is State.DONE
@@ -226,7 +226,7 @@ async def test_verifying_is_no_stall(world: World, commands: Commands) -> None:
 
 
 async def test_a_stop_ends_the_command(world: World, commands: Commands) -> None:
-    """And the next host has the agent work on; that it had said to be done counts for nothing."""
+    """The next host then completes the assignment."""
     commands.rounds = [Round(seconds=200.0), Round()]
     async with world.running(checked()):
         await world.until(lambda: commands.started and commands.started[0].alive)
@@ -236,7 +236,7 @@ async def test_a_stop_ends_the_command(world: World, commands: Commands) -> None
 
 
 async def test_the_verifier_of_the_program_is_asked_too(world: World, commands: Commands) -> None:
-    """After the command, and only if that had nothing to say."""
+    """The program's verifier is asked after the command, and only if that has passed."""
     asked: list[int] = []
 
     async def verifier(*_: object) -> verification.Complaint | None:
@@ -250,7 +250,7 @@ async def test_the_verifier_of_the_program_is_asked_too(world: World, commands: 
 
 
 async def test_a_program_that_is_not_there_is_found_out_before(world: World) -> None:
-    """Nothing is started for an agent whose work nobody could verify (TREE-40)."""
+    """An agent whose work cannot be verified is not started (TREE-40)."""
     known = await world.run(checked("a", "no-such-program"))
     assert known["a"].state is State.FAILED
     assert "got program 'no-such-program'" in str(known["a"].reason)
@@ -258,7 +258,7 @@ async def test_a_program_that_is_not_there_is_found_out_before(world: World) -> 
 
 
 def test_failed_tests_keep_the_work() -> None:
-    """The agent shall mend it; what was found wrong otherwise is discarded (TREE-38)."""
+    """The agent is to repair it; work with another fault is discarded (TREE-38)."""
     assert Fates().of(persistence.word_for(VerificationFailed("tests_failed", ""))) is Fate.KEEP
     assert (
         Fates().of(persistence.word_for(VerificationFailed("changeset_wrong", ""))) is Fate.DISCARD
@@ -278,7 +278,7 @@ sys.exit(1)
 
 @pytest.mark.real_time
 async def test_a_real_command_fails_and_then_succeeds(world: World, tmp_path: Path) -> None:
-    """It works in the work directory of the assignment."""
+    """The command works in the work directory of the assignment."""
     script = tmp_path / "check.py"
     script.write_text(TOUCHY)
     world.sandbox.scripts["a"] = [Script(Succeed(after=0.0))]
@@ -292,7 +292,7 @@ async def test_a_real_command_fails_and_then_succeeds(world: World, tmp_path: Pa
 
 @pytest.mark.real_time
 async def test_a_real_command_is_killed_with_its_group(world: World) -> None:
-    """When the tree is stopped while it runs."""
+    """The group is killed when the tree is stopped."""
     world.sandbox.scripts["a"] = [Script(Succeed(after=0.0))]
     text = checked("a", "sh", "-c", "sleep 99 & sleep 99") + "grace = 0.1\n"
     async with world.running(text):

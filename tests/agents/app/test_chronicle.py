@@ -1,4 +1,4 @@
-"""What is told of restarts, and what the views draw from it (TREE-50)."""
+"""Messages about restarts, and how the views show them (TREE-50)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ role = "drone"
 
 
 class Seen:
-    """A view that remembers."""
+    """A view that records everything."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -46,7 +46,7 @@ class Seen:
 
 
 async def test_restarts_are_counted_and_those_of_drones_show_at_their_end() -> None:
-    """In the line above the tree as in the words about it; of Jake each one."""
+    """The line above the tree and the messages agree; each restart of Jake has a message."""
     view = Seen()
     work, journal = parse(LIST, Path("w.toml")), Journal()
     reporter = Reporter(work, view, lambda: 0.0)
@@ -74,7 +74,7 @@ async def test_restarts_are_counted_and_those_of_drones_show_at_their_end() -> N
 
 
 def test_the_tree_says_who_is_held_back_and_who_waits_for_a_place() -> None:
-    """As long as it lasts: such a row stood there as one that starts, or works."""
+    """The state lasts as long as its cause; then the row shows starting or working again."""
     view, now = Seen(), [0.0]
     work, journal = parse(LIST, Path("w.toml")), Journal()
     reporter = Reporter(work, view, lambda: now[0])

@@ -10,7 +10,7 @@ from otpy_agents.tree.journal import Journal
 
 
 def test_each_event_is_a_line_without_secrets(tmp_path: Path) -> None:
-    """With the time of the day: a log outlives the host whose seconds it tells."""
+    """A line has the time of day, as a log outlives the host, which counts seconds."""
     journal = Journal(lambda text: text.replace("hunter2", "[PASSWORD]"))
     log = LogFile(tmp_path / "logs", "a/b")
     log.write(journal.note("mortal.output", "x", 1.0, {"line": "hunter2"}))
@@ -21,7 +21,7 @@ def test_each_event_is_a_line_without_secrets(tmp_path: Path) -> None:
 
 
 def test_a_rotated_log_is_gone_on_with_under_its_name(tmp_path: Path) -> None:
-    """Whatever was renamed or removed since the last line."""
+    """The log keeps its name although the old file was renamed since the last line."""
     journal, log = Journal(), LogFile(tmp_path, "w")
     log.write(journal.note("one", "x", 1.0, {}))
     (tmp_path / "w.log").rename(tmp_path / "w.log.1")

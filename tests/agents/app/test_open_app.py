@@ -1,4 +1,4 @@
-"""A work list at work in somebody's program, in a few lines and with default options."""
+"""A work list that runs in a caller's program, in a few lines and with default options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def work(tmp_path: Path) -> Path:
 
 
 async def test_a_list_is_worked_off_in_three_lines(work: Path) -> None:
-    """Nobody hands over a store, a hook or a clean-up; behind the block is what came of it."""
+    """The caller passes no store, hook or clean-up; the conclusions are there after the block."""
     async with open_app(work) as app:
         await app.wait()
     assert [(one.id, one.ended, one.as_expected) for one in app.conclusions] == [
@@ -50,7 +50,7 @@ async def test_a_list_is_worked_off_in_three_lines(work: Path) -> None:
 
 
 async def test_each_event_is_heard_in_order(work: Path) -> None:
-    """From the clean-up on, with the seconds since then."""
+    """Events come in order, each with the seconds so far."""
     heard: list[Event] = []
     async with open_app(work, listen=heard.append) as app:
         await app.wait()
@@ -65,7 +65,7 @@ async def test_each_event_is_heard_in_order(work: Path) -> None:
 
 
 async def test_who_raises_at_an_event_disturbs_nobody(work: Path) -> None:
-    """It is told to the loop's exception handler, and hears the next event all the same."""
+    """The error goes to the loop's exception handler, and the listener hears the next event."""
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     heard: list[str] = []
@@ -82,7 +82,7 @@ async def test_who_raises_at_an_event_disturbs_nobody(work: Path) -> None:
 
 
 async def test_a_branch_of_ones_own_stands_in_the_tree(work: Path) -> None:
-    """Started last and stopped first; it may look at the project that it stands beside."""
+    """The caller's branch comes last in the tree, below the root."""
     seen: list[str] = []
 
     async def lookout() -> None:
@@ -96,7 +96,7 @@ async def test_a_branch_of_ones_own_stands_in_the_tree(work: Path) -> None:
 
 
 async def test_what_is_left_by_leaving_the_block_is_gone_on_with(tmp_path: Path) -> None:
-    """All is stopped in order, and the ledger is free for the next."""
+    """All is stopped in order, and the ledger is free for the next host."""
     file = tmp_path / "w.toml"
     file.write_text('[[assignment]]\nid = "a"\nargv = ["sleep", "99"]\n')
     begun = asyncio.Event()
@@ -116,7 +116,7 @@ async def test_what_is_left_by_leaving_the_block_is_gone_on_with(tmp_path: Path)
 
 
 def test_a_wrong_list_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
-    """Nothing is left behind beside it."""
+    """No file is left beside it."""
     file = tmp_path / "w.toml"
     file.write_text("[[assignment]]\n")
 

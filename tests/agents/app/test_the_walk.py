@@ -1,4 +1,4 @@
-"""The walk of a program that fails, as the page of the application's tree draws it."""
+"""The walk of a failing program, as the page on the application's tree draws it."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def code_of(name: str) -> CodeType:
 
 
 def is_ours(file: str) -> bool:
-    """Return whether a file is of the two packages that the walk leads through."""
+    """Return whether a file is of the two packages on the walk."""
     return "otpy_agents" in Path(file).parts or "otpy_monitors" in Path(file).parts
 
 
 async def test_a_failing_program_goes_the_way_that_the_page_draws(tmp_path: Path) -> None:
-    """Each step is taken after the one before, and no other file leads to it."""
+    """Each step follows the one before, and no file outside the page is involved."""
     file = tmp_path / "w.toml"
     file.write_text(LIST, encoding="utf-8")
     names = steps()

@@ -1,4 +1,4 @@
-"""Tokens are counted once, however often a session is resumed."""
+"""Tokens are counted once, for any number of resumes of a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.agents.samples import FOLDER, Sample, sample
 
 
 def reading(item: Sample) -> tuple[Usage, str]:
-    """Return what a sample says was spent, and its session."""
+    """Return the usage that a sample reports, and its session."""
     parser = find_adapter(item.cli).parser()
     report = FOLDER / item.cli / f"{item.name}.report"
     text = item.stdout + (report.read_text(encoding="utf-8") if report.exists() else "")
@@ -32,7 +32,7 @@ RESUMED = [
 
 @pytest.mark.parametrize(("cli", "spent"), RESUMED)
 def test_a_resumed_run_counts_what_is_new_in_it(cli: str, spent: Usage) -> None:
-    """Codex and Copilot report the whole session, the others one run; each token counts once."""
+    """Codex and Copilot report the whole session, other CLIs one run; each token counts once."""
     cumulative = find_adapter(cli).cumulative_usage
     meter = UsageMeter()
     for name in ("resume1", "resume2"):
@@ -42,7 +42,7 @@ def test_a_resumed_run_counts_what_is_new_in_it(cli: str, spent: Usage) -> None:
 
 
 def test_three_resumes_of_codex_count_each_token_once() -> None:
-    """Four turns of 10, 10, 20 and 5 tokens are 45, though the readings add up to 115."""
+    """Four turns of 10, 10, 20 and 5 tokens are 45, although the readings add up to 115."""
     meter = UsageMeter()
     parsed: list[Usage] = []
     for tokens in (10, 20, 40, 45):
@@ -62,7 +62,7 @@ def test_three_resumes_of_codex_count_each_token_once() -> None:
 def test_the_total_is_that_of_the_turns_also_over_a_restart(
     turns: list[tuple[str, int]], restart: int
 ) -> None:
-    """Over any sessions in any order, and with the meter stored and loaded in between."""
+    """It holds for any sessions in any order, and if the meter is stored and loaded in between."""
     meter = UsageMeter()
     threads: dict[str, int] = {}
     for number, (session, tokens) in enumerate(turns):
@@ -76,7 +76,7 @@ def test_the_total_is_that_of_the_turns_also_over_a_restart(
 
 
 def test_a_count_that_fell_has_begun_anew() -> None:
-    """A thread whose count starts over adds all of its new count and never a negative one."""
+    """A thread whose count starts over adds its whole new count, and never a negative one."""
     meter = UsageMeter()
     meter.add(Usage(input=100, output=10), session="t", cumulative=True)
     assert meter.add(Usage(input=30, output=3), session="t", cumulative=True).input == 30
@@ -87,7 +87,7 @@ def test_a_count_that_fell_has_begun_anew() -> None:
 def test_a_lower_count_that_is_read_late_or_says_nothing_is_no_new_beginning(
     read: dict[str, bool],
 ) -> None:
-    """A CLI that was killed may have told more than it wrote down; the next count goes on."""
+    """A killed CLI may have told more than it wrote down; the next count continues."""
     meter = UsageMeter()
     meter.add(Usage(input=100, output=10), session="t", cumulative=True)
     lower = Usage(input=30, output=3) if read else Usage()
@@ -97,7 +97,7 @@ def test_a_lower_count_that_is_read_late_or_says_nothing_is_no_new_beginning(
 
 
 def test_without_a_session_everything_is_new() -> None:
-    """A run that never told its session counts whole."""
+    """A run that never told its session counts in full."""
     meter = UsageMeter()
     for _ in range(2):
         meter.add(Usage(input=5), session=None, cumulative=True)

@@ -1,4 +1,4 @@
-"""What exit codes, the error stream and the container's state say, and when exit 0 is a success."""
+"""The meaning of exit codes, the error stream and the container's state; when 0 is a success."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ STATES: list[tuple[int | None, Mapping[str, object], str | None]] = [
 def test_a_crash_of_the_container_comes_first(
     code: int | None, state: Mapping[str, object], detail: str | None
 ) -> None:
-    """Memory that ran out and exit 137 are crashes; no exit code is none (RUN-40, C-37)."""
+    """Exhausted memory and exit 137 are crashes; a missing exit code is not (RUN-40, C-37)."""
     verdict = classify("codex", exit_code=code, stdout="", stderr="", container_state=state)
     assert verdict.detail == detail
 
 
 def test_an_answer_given_before_memory_ran_out_counts() -> None:
-    """Exit 0 with a whole answer is a success though a tool was killed (RUN-51)."""
+    """Exit 0 with a whole answer is a success although a tool was killed (RUN-51)."""
     verdict = classify(
         "codex",
         exit_code=0,
@@ -154,7 +154,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("cli", "stdout"), ANSWERS)
 def test_an_answer_is_a_success(cli: str, stdout: str) -> None:
-    """Exit 0 with an answer and its last event succeeded, and nothing is said about it."""
+    """Exit 0 with an answer and its last event succeeds, without a message."""
     verdict = classify(cli, exit_code=0, stdout=stdout, stderr="Warning: 429 rate limit\n")
     assert verdict.succeeded
     assert (verdict.error_type, verdict.message, verdict.retry_after) == (None, "", None)

@@ -1,4 +1,4 @@
-"""What looks like an error and is none: answers about errors, tool output, identifiers."""
+"""Text that looks like an error and is not: answers about errors, tool output, identifiers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def answer(cli: str, text: str) -> str:
 @pytest.mark.parametrize("cli", CLIS)
 @given(words=st.lists(st.one_of(WORDS, IDENTIFIER), min_size=1, max_size=8))
 def test_a_line_about_errors_is_an_answer(cli: str, words: list[str]) -> None:
-    """The model may speak of rate limits as much as it likes."""
+    """The model may write about rate limits freely."""
     text = f"The API said: {' '.join(words)}."
     assert classify(cli, exit_code=0, stdout=answer(cli, text), stderr="").succeeded
 
@@ -90,7 +90,7 @@ def test_no_identifier_is_a_rate_limit(cli: str, ids: list[str]) -> None:
 @pytest.mark.parametrize("cli", CLIS)
 @given(ids=st.lists(IDENTIFIER, min_size=1, max_size=6))
 def test_identifiers_do_not_hide_the_error(cli: str, ids: list[str]) -> None:
-    """A server error stays one, whatever its request is called."""
+    """A server error stays one, for any name of its request."""
     message = f"API Error: 500 Internal server error (request id: {', '.join(ids)})"
     stdout, stderr = failed(cli, message)
     verdict = classify(cli, exit_code=1, stdout=stdout, stderr=stderr)
@@ -123,7 +123,7 @@ NOTICES = [
 
 @pytest.mark.parametrize(("words", "detail"), NOTICES)
 def test_the_model_may_linein_the_words_of_its_cli(words: str, detail: str) -> None:
-    """Words of Claude Code are its own where it says so, or where nobody tells whose they are."""
+    """The words are Claude Code's own where it says so, or where no event says whose they are."""
     assert classify("claude", exit_code=0, stdout=world.claude_answer(words), stderr="").succeeded
     document = world.claude_answer(words).splitlines()[-1]
     itself = world.claude(words, is_error=False)
@@ -140,7 +140,7 @@ def test_the_model_may_linein_the_words_of_its_cli(words: str, detail: str) -> N
     ],
 )
 def test_plain_text_that_goes_on_is_an_answer(line: str) -> None:
-    """A notice is a whole line and nothing more."""
+    """A notice is a whole line, without more text."""
     assert classify("claude", exit_code=0, stdout=f"{line}\n", stderr="").succeeded
 
 
@@ -157,7 +157,7 @@ TOOL_OUTPUT = [
 
 @pytest.mark.parametrize("output", TOOL_OUTPUT)
 def test_what_a_tool_printed_is_no_error_of_the_run(output: str) -> None:
-    """Tool output is never read for errors, be the run a success or a failure."""
+    """Tool output is never read for errors, after a success or a failure."""
     claude = world.lines(
         {"type": "system", "subtype": "init", "session_id": "s", "model": "m"},
         {
@@ -226,7 +226,7 @@ TYPES = st.sampled_from(
 
 @given(kind=TYPES, fields=st.dictionaries(FIELDS, json_values, max_size=6), code=st.integers(0, 1))
 def test_events_of_any_shape_are_read(kind: str, fields: dict[str, object], code: int) -> None:
-    """A field of another type than expected counts as absent: CLIs change under our feet."""
+    """A field of an unexpected type counts as absent: CLIs change without notice."""
     line = json.dumps({"type": kind} | fields)
     for cli in CLIS:
         verdict = classify(cli, exit_code=code, stdout=line, stderr=line)

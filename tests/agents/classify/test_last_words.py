@@ -1,4 +1,4 @@
-"""The words that decide are found, and none of the vendor's are lost."""
+"""The deciding words are found, and none of the vendor's are lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NPM = (
 
 @pytest.mark.parametrize("status", [*range(400, 430), 431, 451, 499, 500, 503])
 def test_what_google_says_is_kept_whatever_the_status(status: int) -> None:
-    """Gemini CLI exits with the low bits of the HTTP status; no such code is a signal."""
+    """Gemini CLI exits with the low bits of the HTTP status; they are not a signal."""
     body = world.google(status, "FAILED", "Function declaration `x` has an invalid schema.")
     stderr = world.gemini(body, code=status)
     verdict = classify("gemini", exit_code=status % 256, stdout="", stderr=stderr)
@@ -36,7 +36,7 @@ def test_what_google_says_is_kept_whatever_the_status(status: int) -> None:
 
 @pytest.mark.parametrize(("code", "name"), [(130, "INT"), (143, "TERM"), (-15, "TERM")])
 def test_a_signal_and_the_words_before_it_are_both_told(code: int, name: str) -> None:
-    """Whoever sent the signal, what the CLI said last is not lost."""
+    """The CLI's last words are kept for any sender of the signal."""
     verdict = classify("gemini", exit_code=code, stdout="", stderr="Error: some words\n")
     assert verdict.detail is Detail.UNKNOWN
     assert verdict.message == f"ended by SIG{name}: Error: some words"
@@ -44,7 +44,7 @@ def test_a_signal_and_the_words_before_it_are_both_told(code: int, name: str) ->
 
 @pytest.mark.parametrize("code", [137, 139])
 def test_signals_of_a_crash_stay_crashes_for_gemini(code: int) -> None:
-    """The codes between 128 and 144 are no HTTP status."""
+    """The codes between 128 and 144 are not an HTTP status."""
     assert classify("gemini", exit_code=code, stdout="", stderr="").detail is Detail.CRASH
 
 
@@ -74,19 +74,19 @@ STDERR = [
 
 @pytest.mark.parametrize(("cli", "code", "stderr", "detail"), STDERR)
 def test_the_line_that_says_why_is_found(cli: str, code: int, stderr: str, detail: str) -> None:
-    """Notes behind an error hide it as little as the JSON that follows its number."""
+    """Neither notes behind an error nor the JSON after its number hide it."""
     assert classify(cli, exit_code=code, stdout="", stderr=stderr).detail == detail
 
 
 def test_a_panic_is_told_by_its_first_line() -> None:
-    """The note about backtraces is no message."""
+    """The note about backtraces is not a message."""
     verdict = classify("codex", exit_code=101, stdout="", stderr=PANIC)
     assert verdict.message.startswith("thread 'main' panicked at core/src/codex.rs:429:13:")
     assert "RUST_BACKTRACE" not in verdict.message
 
 
 def test_what_a_gateway_got_from_its_own_vendor_counts() -> None:
-    """An error inside of an error, as OpenRouter hands it on, is read."""
+    """An error inside an error, as OpenRouter passes it on, is read."""
     raw = json.dumps({"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}})
     body = {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}
     verdict = classify("codex", exit_code=1, stdout=world.codex(json.dumps(body)), stderr="")
@@ -98,7 +98,7 @@ def test_what_a_gateway_got_from_its_own_vendor_counts() -> None:
     [(124, "quota"), (None, "quota"), (1, "network"), (143, "network"), (-15, "network")],
 )
 def test_codex_was_told_to_wait_only_if_time_ran_out(code: int | None, detail: str) -> None:
-    """A first pause without a reason hints at a long wait only where nothing else ended it."""
+    """A first pause without a reason hints at a long wait only if nothing else ended it."""
     stdout = world.lines(
         {"type": "thread.started", "thread_id": "t"},
         {"type": "error", "message": "Reconnecting... 1/5"},
@@ -107,7 +107,7 @@ def test_codex_was_told_to_wait_only_if_time_ran_out(code: int | None, detail: s
 
 
 def test_what_a_tool_wrote_into_an_error_of_codex_is_not_judged() -> None:
-    """A refused command carries its output along."""
+    """The error of a refused command contains the command's output."""
     message = "sandbox denied exec error, exit code: 101, stdout: , stderr: rate limit exceeded"
     verdict = classify("codex", exit_code=1, stdout=world.codex(message), stderr="")
     assert (verdict.detail, verdict.message) == (Detail.UNKNOWN, message)
@@ -130,6 +130,6 @@ def test_an_empty_error_of_gemini_is_none(error: object) -> None:
 
 
 def test_an_error_of_gemini_may_be_a_string() -> None:
-    """The words count also without an object around them."""
+    """The words also count without an object around them."""
     document = json.dumps({"session_id": "s", "error": "API key not valid."}, indent=2)
     assert classify("gemini", exit_code=1, stdout="", stderr=document).detail is Detail.AUTH

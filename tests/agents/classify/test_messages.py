@@ -1,4 +1,4 @@
-"""Failures nobody recorded here, put together from what the vendors document and users report."""
+"""Failures without a recorded sample, built from vendors' documentation and users' reports."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ CLAUDE = [
 
 @pytest.mark.parametrize(("message", "status", "detail"), CLAUDE)
 def test_claude_errors_are_told_apart(message: str, status: int | None, detail: str) -> None:
-    """What Claude Code is known to say when it fails is understood in each of its formats."""
+    """The known failure messages of Claude Code are understood in each of its formats."""
     stream = world.claude(message, status=status)
     document = stream.splitlines(keepends=True)[-1]
     for stdout in (
@@ -102,7 +102,7 @@ PLAIN_CLAUDE = [
 def test_claude_errors_are_told_apart_in_plain_mode(
     message: str, _status: int | None, detail: str
 ) -> None:
-    """In plain mode Claude Code writes its errors where otherwise the answer stands."""
+    """In plain mode Claude Code writes its errors in place of the answer."""
     verdict = classify("claude", exit_code=1, stdout=f"{message}\n", stderr="")
     assert verdict.detail == detail
 
@@ -155,7 +155,7 @@ CODEX = [
 
 @pytest.mark.parametrize(("message", "detail"), CODEX)
 def test_codex_errors_are_told_apart(message: str, detail: str) -> None:
-    """What Codex is known to say when it fails is understood, as JSON and as text."""
+    """The known failure messages of Codex are understood, as JSON and as text."""
     verdict = classify("codex", exit_code=1, stdout=world.codex(message), stderr="")
     assert (verdict.detail, verdict.message) == (detail, message)
     shown = f"OpenAI Codex v0.169.0\n--------\nuser\nsay hi\nERROR: {message}\n"
@@ -229,7 +229,7 @@ GEMINI = [
 
 @pytest.mark.parametrize(("message", "detail"), GEMINI)
 def test_gemini_errors_are_told_apart(message: str, detail: str) -> None:
-    """What Gemini CLI is known to say when it fails is understood, on both streams."""
+    """The known failure messages of Gemini CLI are understood, on both streams."""
     document = world.gemini(message)
     noise = f"Ripgrep is not available.\nError when talking to Gemini API Full report: {message}\n"
     verdict = classify("gemini", exit_code=1, stdout="", stderr=noise + document)
@@ -268,7 +268,7 @@ COPILOT = [
 
 @pytest.mark.parametrize(("message", "status", "detail"), COPILOT)
 def test_copilot_errors_are_told_apart(message: str, status: int | None, detail: str) -> None:
-    """What Copilot CLI is known to say when it fails is understood, as JSON and as text."""
+    """The known failure messages of Copilot CLI are understood, as JSON and as text."""
     stdout = world.copilot(message, status=status)
     verdict = classify("copilot", exit_code=1, stdout=stdout, stderr="")
     assert (verdict.detail, verdict.message) == (detail, message)
@@ -288,7 +288,7 @@ def test_copilot_errors_are_told_apart(message: str, status: int | None, detail:
 def test_a_moment_that_is_named_is_told_from_a_span(
     message: str, seconds: float | None, named: bool
 ) -> None:
-    """Only the first follows the wall clock."""
+    """Only a named moment follows the wall clock."""
     now = datetime(2026, 3, 2, 12, tzinfo=UTC)
     verdict = classify("codex", exit_code=1, stdout=world.codex(message), stderr="", now=now)
     assert (verdict.retry_after, verdict.named) == (seconds, named)

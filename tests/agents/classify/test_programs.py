@@ -1,4 +1,4 @@
-"""What programs say about their own names, tests and files is nobody's rate limit."""
+"""Words of programs about their own names, tests and files never count as a rate limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.agents.samples import programs
 
 
 def verdicts(message: str) -> dict[str, Detail | None]:
-    """Return what `message` means at the end of a command and inside of two agents."""
+    """Return the meaning of `message` at the end of a command and inside two agents."""
     command = classify("command", exit_code=1, stdout="", stderr=f"{message}\n")
     codex = classify("codex", exit_code=1, stdout=world.codex(message), stderr="")
     claude = classify("claude", exit_code=1, stdout="", stderr=f"{message}\n")
@@ -19,7 +19,7 @@ def verdicts(message: str) -> dict[str, Detail | None]:
 
 @pytest.mark.parametrize("message", programs())
 def test_a_program_that_speaks_of_its_names_says_nothing_of_the_vendor(message: str) -> None:
-    """Compilers, test runners, build tools and exceptions quote names: no class follows (C-08)."""
+    """Names quoted by compilers, test runners, build tools and exceptions set no class (C-08)."""
     allowed = {Detail.UNKNOWN, Detail.USAGE}
     assert set(verdicts(message).values()) <= allowed, verdicts(message)
 
@@ -60,5 +60,5 @@ VENDORS = [
 
 @pytest.mark.parametrize(("message", "detail"), VENDORS)
 def test_what_vendors_say_still_counts(message: str, detail: str) -> None:
-    """A code as a heading, in brackets or in a field, and words in which something happened."""
+    """A code counts as a heading, in brackets or in a field, as do words about an event."""
     assert set(verdicts(message).values()) == {detail}

@@ -1,4 +1,4 @@
-"""How long a vendor asks to wait is read from headers, fields and words."""
+"""A vendor's requested wait is read from headers, fields and words."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ SPANS = [
 
 @pytest.mark.parametrize(("message", "seconds"), SPANS)
 def test_spans_are_understood(message: str, seconds: float | None) -> None:
-    """A span of time needs no clock, in any of the ways vendors write one."""
+    """A span of time, in any notation of a vendor, needs no clock."""
     assert seconds_to_wait(message, None) == (None if seconds is None else pytest.approx(seconds))
 
 
@@ -119,7 +119,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize(("message", "seconds"), MOMENTS)
 def test_points_in_time_need_a_clock(message: str, seconds: float | None) -> None:
-    """A point in time is turned into seconds from now, and without a clock says nothing."""
+    """A point in time is converted to seconds from now; without a clock it means nothing."""
     assert seconds_to_wait(message, NOW) == (None if seconds is None else pytest.approx(seconds))
     assert seconds_to_wait(message, None) is None
 
@@ -132,7 +132,7 @@ def test_any_text_can_be_asked(text: str) -> None:
 
 
 def test_a_verdict_carries_the_wait() -> None:
-    """Limits and passing troubles say how long to wait, where the vendor does."""
+    """Limits and passing failures carry the wait that the vendor names."""
     rate = classify(
         "codex", exit_code=1, stdout=world.codex("429 Slow. Try again in 2s"), stderr=""
     )
@@ -166,7 +166,7 @@ def test_google_and_claude_give_the_wait_in_fields() -> None:
 
 
 def test_a_limit_by_the_minute_is_short_however_long_the_wait() -> None:
-    """Who may ask three times a minute waits six, and has used up nothing."""
+    """An account with three requests a minute waits six minutes, and has used up nothing."""
     message = "Rate limit reached on requests per min (RPM): Limit 3. Please try again in 6m0s."
     verdict = classify("codex", exit_code=1, stdout=world.codex(message), stderr="")
     assert (verdict.detail, verdict.retry_after) == ("rate_limit", 360)
@@ -176,7 +176,7 @@ def test_a_limit_by_the_minute_is_short_however_long_the_wait() -> None:
 
 
 def test_a_long_wait_is_a_quota_and_a_short_one_is_not() -> None:
-    """Beyond five minutes an allowance is used up; what is less was only too fast."""
+    """Beyond five minutes the allowance is used up; up to five, requests were only too fast."""
     for seconds, detail in ((300, "rate_limit"), (301, "quota")):
         stdout = world.codex(f"Rate limit reached. Please try again in {seconds}s.")
         assert classify("codex", exit_code=1, stdout=stdout, stderr="").detail == detail

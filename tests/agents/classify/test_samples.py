@@ -1,4 +1,4 @@
-"""Every recorded sample is classified right, also when it is damaged on the way."""
+"""Every recorded sample is classified correctly, even if damaged on the way."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verdict_on(
 
 @pytest.mark.parametrize("item", SAMPLES, ids=str)
 def test_every_sample_is_classified_right(item: Sample) -> None:
-    """What real CLIs wrote means what the manifest says, in the class of the table (RUN-45)."""
+    """The output of a real CLI means what the manifest says, in the table's class (RUN-45)."""
     verdict = verdict_on(item)
     assert verdict.detail == item.detail
     assert verdict.error_type == (None if item.detail is None else ERROR_TYPES[Detail(item.detail)])
@@ -83,9 +83,9 @@ NOISE = (
 
 
 def noise_between_the_lines(item: Sample) -> Iterator[Streams]:
-    """Warnings and log lines that come in between and at the end are passed over."""
+    """Warnings and log lines in between and at the end are skipped."""
     if item.stderr.count("\n{") and item.cli == "gemini":
-        # Inside of a document every line is part of it.
+        # Inside a document every line is part of it.
         yield item.stdout, "\n".join([*NOISE, item.stderr, *NOISE])
     else:
         lines = item.stderr.split("\n")
@@ -94,14 +94,14 @@ def noise_between_the_lines(item: Sample) -> Iterator[Streams]:
 
 
 def noise_among_the_events(item: Sample) -> Iterator[Streams]:
-    """Foreign lines between JSON lines are passed over, and so is a byte that was no UTF-8."""
+    """Foreign lines between JSON lines are skipped, and so is a byte that is not UTF-8."""
     if item.stdout.startswith('{"'):
         junk = '\ufffd\ufffd warning: 429\n{"type":"assistant","mess\n'
         yield junk + "".join(f"{line}\n{junk}" for line in item.stdout.splitlines()), item.stderr
 
 
 def event_inside_another_line(item: Sample) -> Iterator[Streams]:
-    """The last event counts although it was written into the middle of another line."""
+    """The last event counts although it stands in the middle of another line."""
     if item.stdout.startswith('{"type"') and item.stdout.count("\n") > 1:
         *head, last = item.stdout.splitlines()
         yield "\n".join([*head, '{"type":"assistant","message":{"con' + last, ""]), item.stderr
@@ -119,7 +119,7 @@ def event_inside_another_line(item: Sample) -> Iterator[Streams]:
     ],
 )
 def test_damage_on_the_way_changes_no_verdict(damage: Damage) -> None:
-    """However a terminal, a pipe or another program has dressed up what a CLI wrote."""
+    """Terminals, pipes and other programs may change the form of a CLI's output."""
     known = {str(item): item.detail for item in SAMPLES for _ in damage(item)}
     seen = {str(item): verdict_on(item, *both).detail for item in SAMPLES for both in damage(item)}
     assert seen == known
@@ -127,7 +127,7 @@ def test_damage_on_the_way_changes_no_verdict(damage: Damage) -> None:
 
 
 def test_a_stream_that_was_cut_is_no_success() -> None:
-    """Cut after any line before the last one, an answer is not whole (C-25)."""
+    """Cut after an earlier line, or within the last one, an answer is not whole (C-25)."""
     wrong: list[tuple[str, str]] = []
     for item in SUCCESSES:
         lines = item.stdout.splitlines(keepends=True)
@@ -142,7 +142,7 @@ def test_a_stream_that_was_cut_is_no_success() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_failure_that_was_cut_is_no_success(stream: str) -> None:
-    """Cut after any line, or in it, a failure is a failure and nothing raises."""
+    """Cut after any line, or in it, a failure stays a failure, and nothing raises."""
     wrong: list[tuple[str, str]] = []
     for item in FAILURES:
         lines = getattr(item, stream).splitlines(keepends=True)
@@ -181,7 +181,7 @@ def test_megabytes_are_read_in_linear_time(cli: str) -> None:
 
 @pytest.mark.slow
 def test_one_line_of_megabytes_is_read_in_linear_time() -> None:
-    """A line without an end, as a broken tool writes it, costs no more than its length."""
+    """An endless line, as from a broken tool, costs time in proportion to its length."""
     for text in ("{" * 2_000_000, '{"type":' * 250_000, "error " * 300_000, "a" * 2_000_000):
         for cli in AGENTS:
             started = time.process_time()
@@ -190,7 +190,7 @@ def test_one_line_of_megabytes_is_read_in_linear_time() -> None:
 
 
 def test_the_table_is_complete_and_can_be_printed() -> None:
-    """Each detail belongs to one of the five classes, and an operator can read which (C-03)."""
+    """Each detail belongs to one of the five classes, which an operator can look up (C-03)."""
     assert set(ERROR_TYPES) == set(Detail)
     assert set(ERROR_TYPES.values()) == set(ErrorType)
     rows = [line.split() for line in error_table().splitlines()]
@@ -198,7 +198,7 @@ def test_the_table_is_complete_and_can_be_printed() -> None:
 
 
 def test_the_page_shows_the_table() -> None:
-    """What the documentation says each detail leads to is what it leads to."""
+    """The documentation and the code agree on the class of each detail."""
     page = Path(__file__).parents[3] / "docs" / "explanation" / "classification.md"
     text = page.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Failures in the wording of many vendors, gateways and libraries, none of them recorded here."""
+"""Failures in the words of many vendors, gateways and libraries, without recorded samples."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_errors_of_vendors_are_told_apart(item: Failure) -> None:
 
 
 def test_every_class_that_words_can_tell_is_among_them() -> None:
-    """No class is left to the samples alone."""
+    """Only the three details without words are left to the samples."""
     told = frozenset[str]().union(*(item.details for item in failures()))
     silent = {Detail.NO_RESULT, Detail.TOOLS_DENIED, Detail.SESSION_CONFLICT}
     assert told >= {*Detail} - silent

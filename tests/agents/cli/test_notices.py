@@ -1,4 +1,4 @@
-"""What a person must see while a live tree is drawn, and what to type about it (TREE-50)."""
+"""Notices for a person above a live tree, with the command to type (TREE-50)."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def words(name: str, id: str = "a", /, **detail: str | float) -> str | None:
 def test_what_needs_a_person_is_said_with_what_to_type(
     name: str, detail: Mapping[str, str | float], shown: str
 ) -> None:
-    """Questions, escalations, pauses and ends that nobody wanted."""
+    """Questions, escalations, pauses and unexpected ends have a notice."""
     assert words(name, **detail) == shown
 
 
 def test_every_restart_of_jake_is_told() -> None:
-    """With its number; those of other children stand in the tree (TREE-50)."""
+    """The notice has its number; restarts of other children stand in the tree (TREE-50)."""
     told = words("child.restarting", JAKE, reason="crashed: boom", delay=5.0, restarts=3)
     assert told == "Jake crashed and is started again ↻3: crashed: boom"
     assert words("child.restarting", "AppSupervisor/MonitorSupervisor/HealthMonitor") is None
@@ -60,19 +60,19 @@ def test_every_restart_of_jake_is_told() -> None:
     "name", ["mortal.restarting", "mortal.started", "mortal.output", "mortal.done", "agent.state"]
 )
 def test_what_the_tree_shows_has_no_line(name: str) -> None:
-    """Restarts of mortals are a count in it, those of drones are not shown (TREE-50)."""
+    """The tree counts the restarts of mortals; those of drones are not shown (TREE-50)."""
     assert words(name, reason="r", restarts=1) is None
 
 
 def test_a_question_is_told_once() -> None:
-    """The rest that follows it is no news."""
+    """The following rest brings no second notice."""
     assert words("mortal.paused", by="question", detail="Which port?") is None
 
 
 def test_a_list_elsewhere_is_named_in_what_is_to_be_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the user named it; in its own folder it needs no name."""
+    """The list is named as the user named it; in its own folder it needs no name."""
     text = '[[assignment]]\nid = "a"\nargv = ["true"]\n'
     monkeypatch.chdir(tmp_path)
     asked = Event(name="operator.asked", id="a", seconds=1.0, detail={"question": "?"})

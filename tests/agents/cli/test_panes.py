@@ -1,4 +1,4 @@
-"""Several lists in one view: what is shown of each, and in which order."""
+"""Several lists in one view: the content and the order of their panes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from otpy_agents.cli.view import Header, TreeRow
 
 
 class Shown:
-    """A view that keeps what it is to show."""
+    """A view that keeps what it is given."""
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -41,7 +41,7 @@ def header(
 
 
 def test_lists_are_shown_below_each_other_in_the_order_they_were_typed() -> None:
-    """Each under its own name, whichever was there first; the line above counts all."""
+    """Each stands under its own name, in any order of arrival; the top line counts all."""
     view = Shown()
     panes = Panes(view, ["one", "two"])
     Pane(panes, "two").show(header("two", seconds=1.0, finished=1, total=2), tree("b"))
@@ -52,7 +52,7 @@ def test_lists_are_shown_below_each_other_in_the_order_they_were_typed() -> None
 
 
 def test_an_event_says_which_list_it_is_about() -> None:
-    """And the end of one list is not the end of the view."""
+    """The end of one list does not end the view."""
     view = Shown()
     pane = Pane(Panes(view, ["one"]), "one")
     pane.tell(Event(name="mortal.done", id="a", seconds=1.0, detail={}))

@@ -1,4 +1,4 @@
-"""How a status is put into words."""
+"""The words of a status."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table(*agents: dict[str, Any], projects: int = 1) -> list[list[str]]:
 
 
 def test_restarts_of_drones_are_shown_only_once_they_are_reaped() -> None:
-    """Those of mortals are a count (TREE-50)."""
+    """The restarts of mortals are a count (TREE-50)."""
     mortal = table(AGENT)[0]
     assert mortal == ["a", "claude", "working", "3.0", "s", "2", "1", "1.2k", "$0.5000", "75", "s"]
     drone = AGENT | {"role": "drone"}
@@ -46,13 +46,13 @@ def test_restarts_of_drones_are_shown_only_once_they_are_reaped() -> None:
 
 
 def test_an_unknown_cost_is_no_zero() -> None:
-    """And agents of several projects are told apart."""
+    """The project's name tells agents of several projects apart."""
     row = table(AGENT | {"cost_usd": None}, projects=2)[0]
     assert (row[0], row[8]) == ("w/a", "?")
 
 
 def hint(**paused: object) -> str:
-    """Return the hint about an agent that rests."""
+    """Return the hint about a resting agent."""
     tree = KnownTree(socket=Path("x"), list="w.toml", named=("--list", "w.toml"))
     whole = {"why": "x", "account": "", "kind": "tokens", "frozen": False, "resting": True}
     row = AGENT | {"paused": whole | paused}
@@ -60,7 +60,7 @@ def hint(**paused: object) -> str:
 
 
 def test_who_rests_comes_with_what_to_type() -> None:
-    """By what it rests for; with the list, if that was named."""
+    """The command depends on the pause, and names the list if the user named it."""
     said = {by: hint(by=by) for by in ("budget", "question", "operator", "rule:r")}
     assert said["budget"].endswith("`otpy-agents budget grant a --tokens N --list w.toml`")
     shared = hint(by="budget", account="w", kind="cost_usd")
@@ -71,7 +71,7 @@ def test_who_rests_comes_with_what_to_type() -> None:
 
 
 def test_jake_is_always_shown_and_dead_monitors_one_by_one() -> None:
-    """With cooldowns, and what is not ready (TREE-50)."""
+    """Cooldowns are shown too, and the parts that are not ready (TREE-50)."""
     part = {"name": "m", "path": "A/J/Jake", "state": "running", "alive": True, "restarts": 2}
     part |= {"last_exit": None}
     dead = part | {"state": "backing off", "alive": False, "last_exit": "crashed: X"}
@@ -88,7 +88,7 @@ def test_jake_is_always_shown_and_dead_monitors_one_by_one() -> None:
 
 
 def test_a_tree_is_drawn_with_lives_and_restarts() -> None:
-    """And with nothing that could move the cursor."""
+    """The tree contains nothing that could move the cursor."""
     leaf: dict[str, Any] = {"id": "b", "state": "running", "incarnation": 3, "restarts": 2}
     leaf |= {"last_exit": "crashed: \x1b[2J", "due_in": None, "children": []}
     waits = leaf | {"id": "c", "state": "backing off", "due_in": 1.25}

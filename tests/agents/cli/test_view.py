@@ -37,11 +37,11 @@ OUTCOMES = [
 
 
 def silent(_: Event) -> None:
-    """Find no event worth a line above the tree."""
+    """Return no line above the tree."""
 
 
 def drawn(what: RenderableType, width: int) -> str:
-    """Return what a terminal of this width would show, without trailing blanks."""
+    """Return the output on a terminal of this width, without trailing blanks."""
     stream = io.StringIO()
     Console(file=stream, width=width).print(what)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
@@ -72,7 +72,7 @@ def test_forty_columns_are_enough() -> None:
 
 @pytest.mark.parametrize("width", [1, 5, 20, 40, 59, 60, 200])
 def test_no_width_breaks_the_lines(width: int) -> None:
-    """No line is wider than the terminal, however long the ids and the output are."""
+    """No line is wider than the terminal, even for long ids and output."""
     long = TreeRow(id="漢" * 90, role="mortal", state="working", last_line="x" * 9000, depth=3)
     for what in (tree(HEADER, [*ROWS, long], width), summary(OUTCOMES, width)):
         stream = io.StringIO()
@@ -91,7 +91,7 @@ def test_the_summary_says_expected_ended_reason_restarts_seconds() -> None:
 
 
 def test_output_cannot_move_the_cursor() -> None:
-    """Control characters, line breaks and letters that turn the writing round are written out."""
+    """Control characters, line breaks and marks that reverse the text are escaped."""
     assert printable("\x1b[31m\r\n\t\0\u202e\x9b ä漢") == r"\x1b[31m\r\n\t\x00\u202e\x9b ä漢"
 
 
@@ -108,7 +108,7 @@ def test_output_cannot_move_the_cursor() -> None:
 def test_restarts_are_shown_as_the_role_demands(
     role: str, state: str, restarts: int, shown: str
 ) -> None:
-    """Jake always, mortals once there are any, drones only when given up (TREE-50)."""
+    """Jake's are always shown, a mortal's if there are any, a drone's once reaped (TREE-50)."""
     assert restart_mark(TreeRow(id="x", role=role, state=state, restarts=restarts)) == shown
 
 
@@ -119,7 +119,7 @@ EVENT = Event(
 
 
 def test_without_a_terminal_each_event_is_one_line() -> None:
-    """Time, name, id, details; texts with blanks are quoted."""
+    """A line has time, name, id and details; texts with blanks are quoted."""
     assert plain_line(EVENT) == (
         '   1.23 mortal.exited zip incarnation=2 reason="exit \\"code\\" 1\\n" waited=0.50 line=""'
     )
@@ -134,14 +134,14 @@ def test_without_a_terminal_each_event_is_one_line() -> None:
 
 
 def test_each_line_is_seen_at_once_in_a_pipe(tmp_path: Path) -> None:
-    """Who follows a log reads each event when it happens, and not when a buffer is full."""
+    """A reader of the log sees each event when it happens, not when a buffer is full."""
     with (tmp_path / "log").open("w") as stream:
         open_view(stream, silent).tell(EVENT)
         assert (tmp_path / "log").read_text() == plain_line(EVENT) + "\n"
 
 
 def test_json_is_one_object_a_line() -> None:
-    """A machine can read every line by itself, the summary too."""
+    """A program can read each line alone, that of the summary too."""
     assert json.loads(json_line(EVENT)) == {
         "event": "mortal.exited", "id": "zip", "seconds": 1.234,
         "incarnation": 2, "reason": 'exit "code" 1\n', "waited": 0.5, "line": "",
@@ -171,7 +171,7 @@ def test_a_terminal_is_redrawn_and_given_back() -> None:
 
 
 def test_what_must_be_seen_stays_above_the_live_tree() -> None:
-    """Once, however often it is told; other events have no line (TREE-50)."""
+    """It is shown once, for any number of events; other events have no line (TREE-50)."""
     stream = io.StringIO()
 
     def notice(event: Event) -> str | None:
@@ -200,7 +200,7 @@ def test_what_must_be_seen_stays_above_the_live_tree() -> None:
     ],
 )
 def test_no_line_tells_of_the_restart_of_a_drone(name: str, detail: dict[str, float | str]) -> None:
-    """Of a mortal's each does; a program that reads JSON gets all of them (TREE-50)."""
+    """A mortal's restart has a line; a reader of JSON gets the restarts of all (TREE-50)."""
     for role, as_json, lines in (("drone", False, 0), ("mortal", False, 1), ("drone", True, 1)):
         stream = io.StringIO()
         view = open_view(stream, silent, as_json=as_json)
@@ -209,7 +209,7 @@ def test_no_line_tells_of_the_restart_of_a_drone(name: str, detail: dict[str, fl
 
 
 def test_the_first_life_and_the_end_of_a_drone_have_their_lines() -> None:
-    """Only what lies between is left out."""
+    """Only the lines between them are left out."""
     stream = io.StringIO()
     view = open_view(stream, silent)
     for name, detail in (
@@ -224,7 +224,7 @@ def test_the_first_life_and_the_end_of_a_drone_have_their_lines() -> None:
 
 
 def test_a_terminal_that_knows_only_ascii_does_not_end_the_run() -> None:
-    """Signs it lacks are written out instead."""
+    """Characters that it lacks are escaped."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     view = open_view(stream, silent)

@@ -1,4 +1,4 @@
-"""What tests of the control plane share."""
+"""Shared fixtures of the tests of the control plane."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.servers.server_program import program, running
 
 @pytest.fixture(scope="session")
 def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Generator[int]:
-    """Run Redis; give its port."""
+    """Run Redis; yield its port."""
     folder = str(tmp_path_factory.mktemp("redis"))
     command = [program("redis-server"), "--save", "", "--dir", folder, "--port"]
     with running(lambda port: [*command, str(port)]) as port:

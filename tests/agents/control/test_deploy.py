@@ -1,6 +1,6 @@
-"""The files for service managers, as far as a machine without these can try them (CTL-58, CTL-59).
+"""The files for service managers, tested without the managers (CTL-58, CTL-59).
 
-pm2 itself, with a loop that was killed, halted and completed, was tried by hand.
+pm2 itself was tried by hand, with a loop that was killed, halted and completed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNIT = DEPLOY / "otpy-control.service"
 
 
 def check_start(line: str) -> None:
-    """Parse a command line as the program does; a wrong option would raise."""
+    """Parse a command line as the program does; a wrong option raises."""
     words = shlex.split(line)
     assert words[:3] == ["otpy-agents", "control", "start"]
     control.commands["start"].make_context("start", words[3:])
@@ -51,7 +51,7 @@ def test_the_unit_restarts_ten_times_and_never_what_has_halted() -> None:
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """Its own verification finds nothing wrong."""
+    """Its own verification finds no error."""
     verify = shutil.which("systemd-analyze")
     if verify is None:
         pytest.skip("systemd is not here")
@@ -91,7 +91,7 @@ def test_the_process_file_says_what_pm2_does() -> None:
 
 @pytest.mark.parametrize(("ended", "status"), [(0, 3), (1, 1), (3, 3), (137, 137)])
 def test_a_completion_is_no_reason_to_start_again(tmp_path: Path, ended: int, status: int) -> None:
-    """For pm2 a program that was killed has ended with 0."""
+    """pm2 reports a killed program as ended with 0."""
     fake = tmp_path / "otpy-agents"
     fake.write_text(f"#!/bin/sh\nexit {ended}\n")
     fake.chmod(0o755)
@@ -104,7 +104,7 @@ def test_a_completion_is_no_reason_to_start_again(tmp_path: Path, ended: int, st
 
 
 def test_the_store_listens_where_the_options_look() -> None:
-    """CTL-58: 6499 of this machine alone, a volume, 2 GB, and a log that is kept."""
+    """CTL-58: port 6499 on this machine only, a volume, 2 GB, and a persistent log."""
     text = (DEPLOY / "compose.yaml").read_text()
     whole: dict[str, Any] = cast("Any", YAML(typ="safe")).load(text)
     store = whole["services"]["store"]

@@ -1,4 +1,4 @@
-"""The example of the control plane, as its page says it is run."""
+"""The example of the control plane, run as its page says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.timeout(150)]
 
 
 def test_the_example_ends_completed_without_an_account(tmp_path: Path) -> None:
-    """CTL-07: five tasks: one is fixed, one clarified, one asked about."""
+    """CTL-07: of five tasks, one is fixed, one clarified and one asked about."""
     environment = {name: text for name, text in ENVIRONMENT.items() if name != "OTPY_STATE"}
     done = subprocess.run(
         [sys.executable, str(CHECKOUT / "examples/control/demo.py"), str(tmp_path)],

@@ -1,4 +1,4 @@
-"""Questions about what no rule could tell, and what their answers come to."""
+"""Questions about criteria that no rule can tell, and the effect of their answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REPORT = ValidationReport.of(
 
 
 def test_each_criterion_is_asked_about_four_times_at_most() -> None:
-    """CTL-45: what failed only at the end."""
+    """CTL-45: failed criteria are asked about only at the end."""
     assert next_question(REPORT, {"unclear": 3}, of_failed=False) == "unclear"
     assert next_question(REPORT, {"unclear": 4}, of_failed=False) is None
     assert next_question(REPORT, {"unclear": 4}, of_failed=True) == "fails"
@@ -62,13 +62,13 @@ def test_each_criterion_is_asked_about_four_times_at_most() -> None:
     ids=lambda value: str(value)[:12],
 )
 def test_only_a_first_word_yes_or_no_settles(words: str, verdict: CriterionVerdict) -> None:
-    """Anything else leaves it uncertain."""
+    """Any other answer leaves the criterion uncertain."""
     report = settled_by(REPORT, "unclear", words, may_override=False)
     assert report.criteria[1].verdict is verdict
 
 
 def test_no_answer_is_surer_than_medium_and_none_undoes_a_rule() -> None:
-    """C-22: unless the operator allows it."""
+    """C-22: only the operator's permission allows it."""
     unclear = settled_by(REPORT, "unclear", "yes", may_override=False)
     assert unclear.criteria[1].quality is MatchQuality.MEDIUM
     assert settled_by(unclear, "fails", "yes", may_override=False) == unclear
@@ -77,7 +77,7 @@ def test_no_answer_is_surer_than_medium_and_none_undoes_a_rule() -> None:
 
 
 def test_each_criterion_is_asked_about_once_before_one_is_asked_again() -> None:
-    """An agent that says neither yes nor no to the first may know about the second."""
+    """An agent with no clear answer to the first may know about the second."""
     asked: dict[str, int] = {}
     names: list[str] = []
     while (name := next_question(REPORT, asked, of_failed=True)) is not None:
@@ -87,7 +87,7 @@ def test_each_criterion_is_asked_about_once_before_one_is_asked_again() -> None:
 
 
 def test_an_answer_stands_in_the_report() -> None:
-    """In one line, cut, with what was seen before."""
+    """The report has it in one line, cut, with the earlier finding."""
     found = settled_by(REPORT, "unclear", "Yes,\n " + "x" * 1000, may_override=False).criteria[1]
     assert found.saw.startswith("an agent: Yes, xxx")
     assert found.saw.endswith("x (before: s)")
@@ -111,7 +111,7 @@ FOUND = st.builds(
 def test_an_agents_word_never_gives_high_confidence_and_never_heals_a_failure(
     found: list[CriterionReport], answers: list[tuple[str, str]]
 ) -> None:
-    """Whatever is asked and answered."""
+    """It holds for any questions and answers."""
     before = after = ValidationReport.of(found)
     for criterion, words in answers:
         after = settled_by(after, criterion, words, may_override=False)
@@ -136,7 +136,7 @@ def test_an_agents_word_never_gives_high_confidence_and_never_heals_a_failure(
 def test_the_tree_is_searched_for_a_criterion(
     tmp_path: Path, criterion: str, places: list[str]
 ) -> None:
-    """For what it quotes, or for its words; in any language, and never as a pattern."""
+    """It is searched for its quotations, or for its words; in any language, never as a pattern."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "parser.py").write_text("class Parser:\n")
     (tmp_path / "src" / "cli.py").write_text("import os\nadd('--strict')\n")
@@ -150,7 +150,7 @@ def test_the_tree_is_searched_for_a_criterion(
 
 
 def test_a_long_criterion_is_searched_for_within_limits(tmp_path: Path) -> None:
-    """A page of words, and a folder that is not there."""
+    """The search handles a page of words, and a missing folder."""
     (tmp_path / "a.txt").write_text("word1 word2\n" * 1000)
     assert len(find_mentions(tmp_path, " ".join(f"word{n}" for n in range(100_000)))) == 2
     assert find_mentions(tmp_path, "a-" * 500_000) == ()

@@ -1,4 +1,4 @@
-"""Commands that a helper proposes: which are run, and what they settle."""
+"""Commands that a helper proposes: which of them run, and their effect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def proposals(folder: Path, *commands: object, about: str = "open") -> list[str]
 def test_a_command_that_names_a_file_of_the_project_is_run(
     tmp_path: Path, command: list[str]
 ) -> None:
-    """Also within one argument."""
+    """The name may also stand within one argument."""
     assert len(proposals(tmp_path, command)) == 1
 
 
@@ -66,24 +66,24 @@ def test_a_command_that_names_a_file_of_the_project_is_run(
     ],
 )
 def test_a_command_that_shows_nothing_is_not_run(tmp_path: Path, command: object) -> None:
-    """Nor is one that leads out of the project, or is none."""
+    """A command that leads out of the project, or is not a command, is not run either."""
     assert proposals(tmp_path, command) == []
 
 
 @pytest.mark.parametrize("words", ["", "I think so.", "{}", "[1]", '[{"criterion": "open"}]'])
 def test_an_answer_that_is_no_proposal_proposes_nothing(tmp_path: Path, words: str) -> None:
-    """No error, and no command."""
+    """It brings neither an error nor a command."""
     assert read_proposals(words, REPORT, tmp_path) == ()
 
 
 def test_only_what_is_uncertain_is_helped_with(tmp_path: Path) -> None:
-    """C-22: what a rule has failed stays failed, and nobody invents a criterion."""
+    """C-22: a failed criterion stays failed, and no criterion is invented."""
     assert proposals(tmp_path, ["cat", "a.py"], about="wrong") == []
     assert proposals(tmp_path, ["cat", "a.py"], about="else") == []
 
 
 def test_an_answer_has_so_many_commands_and_each_once(tmp_path: Path) -> None:
-    """However long it is."""
+    """The limit holds for any length of answer."""
     same = [["cat", "a.py"]] * 9
     many = [["head", f"-{number}", "a.py"] for number in range(99)]
     assert len(proposals(tmp_path, *same, *many)) == MOST_COMMANDS
@@ -105,7 +105,7 @@ def test_an_answer_has_so_many_commands_and_each_once(tmp_path: Path) -> None:
 def test_exit_codes_settle_what_was_uncertain(
     codes: list[int | None], verdict: CriterionVerdict
 ) -> None:
-    """All with 0, or one with another code; never what could not be run, and nothing else."""
+    """All must end with 0, or one with another code; a command that did not run settles nothing."""
     outcomes = {
         ProposedCommand("open", ("cat", str(number))): CommandOutcome(code, "it said")
         for number, code in enumerate(codes)

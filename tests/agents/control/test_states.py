@@ -1,4 +1,4 @@
-"""The state of a project: the shape that other programs know, and what is read back of it."""
+"""The state of a project: the form that other programs know, and the state that is read back."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ states = st.builds(
 
 @given(states)
 def test_what_is_written_is_read_back(state: ProjectState) -> None:
-    """All of it."""
+    """The whole state survives."""
     assert read_state(state.to_text()) == state
 
 
@@ -108,7 +108,7 @@ def test_unknown_fields_stay_where_they_are(
     goal: dict[str, Any],
     own: dict[str, Any],
 ) -> None:
-    """Another program may keep its own in any section."""
+    """Another program may keep its own fields in any section."""
     value = state.to_json()
     added = {"": whole, "supervisor": supervisor, "goal": goal, "otpy": own}
     for section, fields in added.items():
@@ -120,7 +120,7 @@ def test_unknown_fields_stay_where_they_are(
 
 
 def test_a_state_written_by_hand_is_read() -> None:
-    """CTL-18, CTL-19: with nothing of ours in it; what we add stands under one key."""
+    """CTL-18, CTL-19: it needs no field of otpy; the added ones stand under one key."""
     state = read_state(json.dumps(BY_HAND))
     assert (state.status, state.iteration) == (ProjectStatus.RUNNING, 4)
     assert state.retry_counts == {"task-001": 1}
@@ -193,7 +193,7 @@ WRONG: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("key", "wrong", "words"), WRONG)
 def test_a_wrong_field_is_named(key: str, wrong: object, words: str) -> None:
-    """In one line."""
+    """The error is one line."""
     value = json.loads(json.dumps(BY_HAND))
     *sections, name = key.split(".")
     (value[sections[0]] if sections else value)[name] = wrong
@@ -210,7 +210,7 @@ def test_what_is_no_state_is_corrupted(text: str | bytes) -> None:
 
 
 def test_a_halted_state_keeps_what_it_has_in_hand() -> None:
-    """It comes first after a resume."""
+    """The task in hand comes first after a resume."""
     state = evolve(ProjectState(), in_hand=InHand(task=TASK, attempt=2))
     halted = state.halted("BLOCKED", "agent: no access")
     assert (halted.status, halted.halt_reason) == (ProjectStatus.HALTED, "BLOCKED")

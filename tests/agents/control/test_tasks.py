@@ -1,4 +1,4 @@
-"""Tasks and their files: read whole or refused whole, with the line to mend."""
+"""Tasks and their files: read whole or refused whole, with the line to repair."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_is_read_is_written_as_it_was(value: dict[str, Any]) -> None:
 
 
 def test_a_table_says_itself_as_its_file_does() -> None:
-    """A report names the criterion by it."""
+    """Reports name the criterion so."""
     assert str(TableCriterion(file="a", lines=3)) == '{"file": "a", "lines": 3}'
 
 
@@ -97,14 +97,14 @@ def test_a_wrong_task_is_refused_by_its_field(change: dict[str, Any], words: str
 
 @pytest.mark.parametrize("missing", SMALLEST)
 def test_a_missing_field_is_named(missing: str) -> None:
-    """Each that must be there."""
+    """Every required field counts."""
     task = {name: value for name, value in SMALLEST.items() if name != missing}
     with pytest.raises(InvalidTask, match=f"{missing}: got nothing, wanted this field"):
         ControlTask.of_json(task)
 
 
 def test_a_file_holds_one_task_or_an_array(tmp_path: Path) -> None:
-    """CTL-28; in the order of the file."""
+    """CTL-28: tasks come in the order of the file."""
     file = tmp_path / "tasks.json"
     file.write_text(json.dumps(SMALLEST))
     assert [task.task_id for task in read_task_file(file)] == ["task-001"]
@@ -132,7 +132,7 @@ FILES = [
 def test_a_wrong_file_is_refused_whole_with_its_line(
     tmp_path: Path, text: str, line: int | None, words: str
 ) -> None:
-    """CTL-28: however it is indented."""
+    """CTL-28: the line is right for any indentation."""
     file = tmp_path / "tasks.json"
     file.write_text(text)
     place = f"{file}:{line}: " if line else f"{file}: "
@@ -143,7 +143,7 @@ def test_a_wrong_file_is_refused_whole_with_its_line(
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    """No file, a folder, and bytes that are no text."""
+    """The file may be missing, a folder, or not text."""
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     for file in (tmp_path / "none", tmp_path, binary):

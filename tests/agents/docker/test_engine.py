@@ -1,4 +1,4 @@
-"""What an engine may answer, played by a server of our own."""
+"""Possible answers of an engine, played by a fake server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer(status: int, body: object = "", *, version: str = "1.41") -> bytes:
 
 @final
 class Fake:
-    """Answers each request with the bytes noted for it, and hangs where there are none."""
+    """Answers each request with the bytes set for it, and hangs where there are none."""
 
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "s"
@@ -58,7 +58,7 @@ class Fake:
 
 @pytest.fixture
 async def fake(tmp_path: Path) -> AsyncGenerator[Fake]:
-    """An engine that answers what the test says."""
+    """An engine with the test's answers."""
     made = Fake(tmp_path)
     server = await asyncio.start_unix_server(made.serve, made.socket)
     yield made
@@ -68,7 +68,7 @@ async def fake(tmp_path: Path) -> AsyncGenerator[Fake]:
 async def test_an_engine_that_does_not_answer_is_none(
     fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for ever, and one line says where."""
+    """The check ends in time, with one line that names the place."""
     monkeypatch.setattr(engine_module, "ANSWER_TIME", 0.05)
     fake.answers.clear()
     with pytest.raises(SandboxUnavailable) as caught:
@@ -80,7 +80,7 @@ async def test_an_engine_that_does_not_answer_is_none(
 
 @pytest.mark.parametrize("said", [b"what?\r\n\r\n", answer(500, {"message": "on\nfire"})])
 async def test_what_is_no_healthy_engine_is_none(fake: Fake, said: bytes) -> None:
-    """Something else listens there, or the engine is ill: one line."""
+    """Another server at that address and a sick engine both give one line."""
     fake.answers[PING] = said
     with pytest.raises(SandboxUnavailable) as caught:
         await DockerSandbox("i", fake.socket).check()
@@ -89,7 +89,7 @@ async def test_what_is_no_healthy_engine_is_none(fake: Fake, said: bytes) -> Non
 
 @pytest.mark.parametrize(("version", "prefix"), [("1.41", "/v1.41"), ("", "")])
 async def test_it_is_asked_in_the_version_it_speaks(fake: Fake, version: str, prefix: str) -> None:
-    """Old and new engines are; one that names none gets its own default."""
+    """Both old and new engines are asked so; one that names none gets its own default."""
     fake.answers[PING] = answer(200, "OK", version=version)
     fake.answers[f"GET {prefix}/containers/c/json"] = answer(200, {"State": {"Status": "dead"}})
     async with connect(fake.socket) as engine:
@@ -97,7 +97,7 @@ async def test_it_is_asked_in_the_version_it_speaks(fake: Fake, version: str, pr
 
 
 async def test_what_is_not_there_is_no_error(fake: Fake) -> None:
-    """To stop, kill or remove what is gone, or is going, is done already (RUN-15)."""
+    """Stopping, killing or removing a container that is gone or going succeeds (RUN-15)."""
     fake.answers |= {
         "GET /v1.41/containers/c/json": answer(404, {"message": "No such container"}),
         "POST /v1.41/containers/c/stop": answer(404, {"message": "No such container"}),
@@ -116,7 +116,7 @@ async def test_what_is_not_there_is_no_error(fake: Fake) -> None:
 
 @pytest.mark.parametrize("does", ["kill", "remove"])
 async def test_what_is_refused_is_an_error(fake: Fake, does: str) -> None:
-    """With the engine's own words in one line."""
+    """The error has the engine's own words, in one line."""
     refusal = answer(500, {"message": "no\n  permission"})
     fake.answers["POST /v1.41/containers/c/kill"] = refusal
     fake.answers["DELETE /v1.41/containers/c"] = refusal
@@ -144,7 +144,7 @@ async def test_one_image_is_fetched_not_all_its_tags(fake: Fake, image: str, ask
 
 
 async def test_a_fetch_that_fails_late_has_failed(fake: Fake) -> None:
-    """The engine says 200 before it knows."""
+    """The engine answers 200 before the fetch has succeeded."""
     said = '{"status": "Pulling"}\n{"error": "no such manifest"}\n'
     fake.answers["POST /v1.41/images/create"] = answer(200, said)
     async with connect(fake.socket) as engine:
@@ -153,7 +153,7 @@ async def test_a_fetch_that_fails_late_has_failed(fake: Fake) -> None:
 
 
 async def test_a_log_that_breaks_off_is_no_end(fake: Fake) -> None:
-    """What came before is heard, and then there is an error, not silence."""
+    """Frames before the break are heard, and then comes an error, not silence."""
     fake.cuts = True
     frame = b"\x01\0\0\0\0\0\0\x05hello"
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n"
@@ -167,7 +167,7 @@ async def test_a_log_that_breaks_off_is_no_end(fake: Fake) -> None:
 
 
 async def test_a_log_that_is_refused_is_an_error(fake: Fake) -> None:
-    """For a container that is gone."""
+    """The container is gone."""
     fake.answers["GET /v1.41/containers/c/logs"] = answer(404, {"message": "No such container"})
     async with connect(fake.socket) as engine:
         with pytest.raises(EngineError, match="No such container"):
@@ -175,7 +175,7 @@ async def test_a_log_that_is_refused_is_an_error(fake: Fake) -> None:
 
 
 async def test_containers_are_found_by_all_their_labels_oldest_first(fake: Fake) -> None:
-    """With the names people know."""
+    """Each comes with its readable name."""
     listed: list[dict[str, Any]] = [
         {"Id": "b", "Names": ["/two"], "Created": 20},
         {"Id": "a", "Names": ["/one"], "Created": 10},
@@ -196,7 +196,7 @@ async def test_containers_are_found_by_all_their_labels_oldest_first(fake: Fake)
 async def test_an_engine_that_fails_in_between_is_told(
     fake: Fake, does: str, tmp_path: Path
 ) -> None:
-    """Whoever asks what is left must not take a failure for nothing."""
+    """A caller that lists left-over containers must not mistake a failure for an empty list."""
     fake.answers["GET /v1.41/containers/json"] = answer(500, {"message": "ill"})
     sandbox = DockerSandbox("i", fake.socket)
     ask: Callable[[dict[str, str]], Any] = getattr(sandbox, does)

@@ -17,7 +17,7 @@ def framed(stream: int, data: bytes) -> bytes:
 def test_however_the_log_is_cut_each_stream_is_whole(
     log: list[tuple[int, bytes]], lengths: list[int]
 ) -> None:
-    """Headers and data may be cut anywhere by the transport."""
+    """The transport may cut headers and data anywhere."""
     sent = b"".join(framed(stream, data) for stream, data in log)
     frames, taken, heard = LogFrames(), 0, {STDOUT: b"", STDERR: b""}
     for length in lengths * (len(sent) // sum(lengths) + 1):
@@ -30,7 +30,7 @@ def test_however_the_log_is_cut_each_stream_is_whole(
 
 
 def test_data_is_handed_on_before_its_frame_is_whole() -> None:
-    """A frame of any size takes no memory here; what the engine itself says is an error."""
+    """A frame of any size takes no memory; the engine's own messages come as standard error."""
     frames = LogFrames()
     sent = framed(STDOUT, b"x" * 1000)
     assert [frame.data for frame in frames.feed(sent[:12])] == [b"xxxx"]

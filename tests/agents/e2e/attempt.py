@@ -37,17 +37,17 @@ _ROUNDS: Final = 5
 
 @frozen(kw_only=True)
 class Outcome:
-    """How an attempt ended.
+    """The end of an attempt.
 
     Attributes:
         code: Exit code, negative for a signal.
-        by_itself: Whether nobody stopped it.
-        stdout: All it wrote there.
-        stderr: All it wrote there.
-        transcript: What its events amount to.
-        verdict: What `classify` makes of it; says nothing of an attempt that was stopped.
-        left_over: What it had started and left running when it ended by itself.
-        survivors: What was still alive after everything was ended.
+        by_itself: Whether it ended without a stop.
+        stdout: Its whole standard output.
+        stderr: Its whole standard error.
+        transcript: The sum of its events.
+        verdict: The result of `classify`; meaningless for a stopped attempt.
+        left_over: The processes it left running when it ended by itself.
+        survivors: The processes still alive after all were ended.
     """
 
     code: int
@@ -75,12 +75,12 @@ async def attempt(
 ) -> Outcome:
     """Start the CLI, wait for its end, or stop it when `until` is done, and judge it.
 
-    Nothing it started is alive afterwards; cancellation ends it too, at once.
+    None of its processes is alive afterwards; cancellation ends it too, at once.
 
     Args:
         adapter: The CLI.
-        request: What it shall do.
-        environment: What it inherits.
+        request: The task, and how to do it.
+        environment: The variables it inherits.
         cwd: Its working directory.
         until: When to stop it; None lets it go on to its end, or to `LIMIT`.
     """
@@ -110,7 +110,7 @@ async def attempt(
     finally:
         survivors = await _end(marker, process.pid)
         code = await process.wait()
-        # Only now, as whatever is left over holds the pipes too.
+        # Only now, as left-over processes hold the pipes too.
         stdout, stderr = await out, await err
     words = stdout.decode(errors="replace"), stderr.decode(errors="replace")
     return Outcome(
@@ -142,7 +142,7 @@ async def _first(ended: Awaitable[int], until: Awaitable[object] | None) -> bool
 
 
 async def _end(marker: Mapping[str, str], leader: int) -> tuple[Orphan, ...]:
-    """End all that carries the marker, politely at first, and return what even SIGKILL did not."""
+    """End all processes with the marker, first gently, and return those that survive SIGKILL."""
     survivors: tuple[Orphan, ...] = ()
     grace = GRACE
     for _ in range(_ROUNDS):

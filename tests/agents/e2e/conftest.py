@@ -1,4 +1,4 @@
-"""What tests of the real CLIs share."""
+"""Shared fixtures of the tests of the real CLIs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MakeHome = Callable[..., Home]
 
 @pytest.fixture(scope="session")
 def clis() -> Clis:
-    """The installed CLIs; skips where they cannot be had."""
+    """The installed CLIs; tests are skipped if they cannot be installed."""
     try:
         return install()
     except Unavailable as error:
@@ -25,8 +25,8 @@ def clis() -> Clis:
 
 @pytest.fixture
 def home_of(clis: Clis) -> Iterator[MakeHome]:
-    """Returns what makes a home for CLIs, pointed at a URL; homes last as long as the test."""
-    # Not `tmp_path`: gemini ignores settings below a folder that others may write to.
+    """Returns a function that makes a home for CLIs, for a URL; homes last as long as the test."""
+    # Not `tmp_path`: gemini ignores settings below a folder that other users may write to.
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="attempt-", dir=cache) as folder:

@@ -1,4 +1,4 @@
-"""A home for one CLI, in which it knows of no account and of no vendor but the fake one."""
+"""A home for one CLI, with no account and no vendor but the fake one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PROVIDER", "Home"]
 PROVIDER: Final = "loopback"
 """The provider that Codex is configured with."""
 _MODEL: Final = "fake-model"
-# Nothing listens there. Whoever would leave this machine by it is refused at once.
+# No server listens there: a connection that leaves this machine is refused at once.
 _NOWHERE: Final = "http://127.0.0.1:1"
 
 
@@ -29,10 +29,10 @@ class Home:
 
     Args:
         cli: Name of the adapter.
-        url: Where the fake vendor listens.
-        folder: An empty folder below folders that nobody else may write to.
+        url: The address of the fake vendor.
+        folder: An empty folder below folders that no other user may write to.
         clis: The installed CLIs.
-        also: More CLIs that shall find what they need there.
+        also: More CLIs that are set up in this home.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Home:
         access: Access = Access.EDIT,
         flags: tuple[str, ...] = (),
     ) -> AttemptRequest:
-        """Return a request that this home can serve, with a folder of its own as each has."""
+        """Return a request that this home can serve, with a folder of its own."""
         cli = self.adapter.name
         self._requests += 1
         folder = self._private / str(self._requests)
@@ -73,7 +73,7 @@ class Home:
             prompt=prompt,
             folder=folder,
             session=session,
-            # Of itself it would ask one model which other model to ask.
+            # Without a model, gemini asks one model to choose another.
             model=model or ("gemini-2.5-flash" if cli == "gemini" else None),
             provider=PROVIDER if cli == "codex" else None,
             access=access,
@@ -90,7 +90,7 @@ class Home:
         return folder
 
     def processes(self) -> list[str]:
-        """Return the command lines that run in the work directory now, whoever started them."""
+        """Return the command lines of all processes that now run in the work directory."""
         found: list[str] = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
@@ -100,11 +100,11 @@ class Home:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the CLI inherits; nothing of the tests' own environment is in it."""
+        """The variables for the CLI; none of the tests' own environment is in it."""
         return {
             "HOME": str(self._home),
             "PATH": f"{self._clis.path}:/usr/local/bin:/usr/bin:/bin",
-            # Gemini leaves its reports of errors there.
+            # Gemini leaves its error reports there.
             "TMPDIR": str(self._temporary),
             "COPILOT_CACHE_HOME": self._clis.copilot_cache,
             "LANG": "C.UTF-8",

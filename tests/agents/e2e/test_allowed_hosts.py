@@ -1,4 +1,4 @@
-"""The real CLIs behind walls: each takes the way out that it is given."""
+"""The real CLIs behind walls: each uses the proxy it is given."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 @pytest.mark.parametrize("cli", ["claude", "codex", "copilot", "gemini"])
 async def test_a_cli_asks_the_proxy_for_its_vendor(cli: str, home_of: MakeHome) -> None:
-    """ENG-12: without it each would only know that there is no network; in vain is enough."""
+    """ENG-12: otherwise a CLI only knows that there is no network; a refused request is enough."""
     if reason := why_no_bubblewrap():
         pytest.skip(reason)
     home = home_of(cli, "https://vendor.example.com")

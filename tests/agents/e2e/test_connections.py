@@ -1,4 +1,4 @@
-"""Answers that come, that come half, that cannot be read, and that never come."""
+"""Answers that are complete, cut, unreadable, or missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.agents.fake_api import (
     Reply,
 )
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 AGENTS: Final = ("claude", "codex", "copilot", "gemini")
@@ -41,7 +41,7 @@ def tokens(usage: Usage | None) -> tuple[int, int, int] | None:
 async def test_an_answer_arrives_with_its_session_and_its_price(
     cli: str, home_of: MakeHome
 ) -> None:
-    """Success, the whole answer, the id to resume by, every token; one request and no other."""
+    """Success, the whole answer, the id to resume by, every token; exactly one request."""
     async with FakeApi(Answer("All is done: ünïcödé.", pause=0.05)) as api:
         home = home_of(cli, api.url)
         outcome = await attempt(
@@ -60,13 +60,13 @@ async def test_an_answer_arrives_with_its_session_and_its_price(
 
 @frozen
 class Broken:
-    """A broken answer, and what has to come out.
+    """A broken answer, and the expected result.
 
     Attributes:
         cli: Name of the adapter.
-        reply: What the vendor answers, every time.
+        reply: The vendor's answer, every time.
         detail: The class.
-        requests: How often it asks.
+        requests: The number of its requests.
     """
 
     cli: str
@@ -79,12 +79,12 @@ class Broken:
 
 
 BROKEN: Final = [
-    # It asks for the whole answer where the stream of it was no good.
+    # It repeats the request without a stream after a broken stream.
     Broken("claude", Cut(), Detail.NETWORK, requests=2),
     Broken("claude", Garbage(), Detail.PROTOCOL, requests=2),
     Broken("claude", Answer(""), Detail.NO_RESULT, requests=2),
     Broken("codex", Cut(), Detail.NETWORK),
-    # It does not tell what it cannot read from what stopped half-way.
+    # It does not distinguish an unreadable answer from a cut one.
     Broken("codex", Garbage(), Detail.NETWORK),
     Broken("codex", Answer(""), Detail.NO_RESULT),
     Broken("copilot", Cut(), Detail.NETWORK, requests=6),
@@ -110,7 +110,7 @@ async def test_a_broken_answer_is_no_answer(case: Broken, home_of: MakeHome) -> 
 
 
 async def test_claude_gets_over_a_cut_stream(home_of: MakeHome) -> None:
-    """It asks again, the answer counts, and so do the tokens of the second request."""
+    """It asks again; the answer counts, and so do the second request's tokens."""
     async with FakeApi(Cut(), Answer("whole")) as api:
         home = home_of("claude", api.url)
         outcome = await attempt(
@@ -125,7 +125,7 @@ async def test_claude_gets_over_a_cut_stream(home_of: MakeHome) -> None:
 async def test_a_vendor_that_never_answers_leaves_nothing_behind(
     cli: str, home_of: MakeHome
 ) -> None:
-    """A hanging CLI is stopped with all its processes, also that which ignores SIGTERM (G-02)."""
+    """A hanging CLI is stopped with all its processes, even one that ignores SIGTERM (G-02)."""
     async with FakeApi(Hang()) as api:
         home = home_of(cli, api.url)
         outcome = await attempt(
@@ -143,7 +143,7 @@ async def test_a_vendor_that_never_answers_leaves_nothing_behind(
 
 @pytest.mark.parametrize("cli", ["claude", "gemini"])
 async def test_without_a_connection_the_network_is_to_blame(cli: str, home_of: MakeHome) -> None:
-    """A refused connection may be there again later."""
+    """The connection may work later."""
     home = home_of(cli, NO_ONE_LISTENS)
     outcome = await attempt(
         home.adapter, home.request(), environment=home.environment, cwd=home.work
@@ -164,7 +164,7 @@ async def test_without_a_connection_the_network_is_to_blame(cli: str, home_of: M
 async def test_codex_with_its_own_provider_leaves_the_waiting_to_us(
     reply: Reply, detail: Detail, home_of: MakeHome
 ) -> None:
-    """Who has logged in with an API key and configured nothing gets one request, and its end."""
+    """A login with an API key, without configuration, makes one request and then ends."""
     async with FakeApi(reply) as api:
         home = home_of("codex", api.url)
         provider = configured_provider(home.log_codex_in())
@@ -184,7 +184,7 @@ async def test_codex_with_its_own_provider_leaves_the_waiting_to_us(
 async def test_codex_goes_on_in_a_session_with_the_provider_it_began_with(
     began: str, home_of: MakeHome
 ) -> None:
-    """Codex refuses a change; also what it began by itself, without us, is gone on with."""
+    """Codex refuses a change; a session that it began without an adapter can be resumed too."""
     async with FakeApi(Answer("one"), Answer("two")) as api:
         home = home_of("codex", api.url)
         folder = home.log_codex_in()

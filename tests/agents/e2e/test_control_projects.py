@@ -20,7 +20,7 @@ from otpy_agents.store import RunStore
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import Answer, FakeApi
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 
@@ -49,7 +49,7 @@ def tasks(cli: str) -> tuple[ControlTask, ControlTask]:
 
 
 async def confirm(_: InHand) -> bool:
-    """Nobody is asked in the mode AUTO."""
+    """Fail the test: in the mode AUTO no confirmation is asked for."""
     raise AssertionError
 
 

@@ -20,7 +20,7 @@ from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.test_tools import shell
 from tests.agents.fake_api import Answer, FakeApi, Reply, UseTool
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 COMPONENT: dict[str, Any] = {
@@ -48,14 +48,14 @@ SHIPPED = "  {name}: {{command: [{python}, -c, pass]}}\n"
 
 
 def answers(cli: str, output: dict[str, Any]) -> tuple[Reply, ...]:
-    """Return how a model gives an output, in the way its CLI wants it."""
+    """Return the replies by which a model gives an output, in its CLI's way."""
     if cli == "claude":
         return (UseTool("StructuredOutput", output),)
     return (Answer(f"```json\n{json.dumps(output)}\n```"),)
 
 
 def writes(cli: str, folder: Path) -> UseTool:
-    """Return how a model writes a file, by a tool that an implementer without walls may use."""
+    """Return the call by which a model writes a file, with a tool allowed without walls."""
     place = folder / ".worktrees" / "wf-2-step-001" / "hello.txt"
     file = {"file_path": str(place), "content": "hello\n"}
     tools = {"claude": "Write", "gemini": "write_file"}
@@ -92,12 +92,12 @@ async def ended(engine: Engine, name: str) -> None:
 async def test_a_feature_is_planned_implemented_and_reviewed(
     cli: str, home_of: MakeHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each step has a fresh agent; the one that writes is judged by a gate, and applied."""
+    """Each step has a fresh agent; the change is judged by a gate, and applied."""
     told: list[EngineEvent] = []
     drawn, ids = secrets.token_hex, map(str, itertools.count(1))
 
     def token_hex(size: int) -> str:
-        # Of workflows alone: the model has to know where its work tree is.
+        # Only for workflow ids: the model has to know its work tree.
         return next(ids) if size == 4 else drawn(size)
 
     monkeypatch.setattr(secrets, "token_hex", token_hex)

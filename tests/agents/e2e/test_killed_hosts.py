@@ -1,4 +1,4 @@
-"""Hosts of programs and real CLIs that are killed at random moments, and what came of all that."""
+"""Hosts of programs and real CLIs that are killed at random moments, and the results."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300 + 15 * KILLS)]
 async def test_each_token_is_counted_and_each_end_told_once(
     tmp_path: Path, home_of: MakeHome
 ) -> None:
-    """Of an attempt that was cut at most one answer is missing, of any other none (TREE-28, G-07).
+    """A cut attempt misses at most one answer, any other misses none (TREE-28, G-07).
 
-    Each program finishes once, and no process, branch or work tree belongs to nobody.
+    Each program finishes once, and every process, branch and work tree has an owner.
     """
     hosts: dict[str, str] = {}
     tables: dict[str, str] = {}
     apis: dict[str, FakeApi] = {}
     async with contextlib.AsyncExitStack() as stack:
         for cli in AGENTS:
-            # No two alike: Gemini takes that for a loop, and gives up.
+            # No two commands alike: Gemini takes repetition for a loop, and gives up.
             work = (f"{_commit(cli)}; sleep 0.2; echo {number}" for number in range(KILLS + 4))
             script = [shell(cli, command) for command in work]
             apis[cli] = await stack.enter_async_context(FakeApi(*script, Answer("all good")))
             home = home_of(cli, apis[cli].url)
             allow_commands(home)
-            # What is stored of a run has no secrets; so a later host has them of its own.
+            # A stored run has no secrets, so each later host gets its own.
             keys = {name for name in home.environment if "KEY" in name}
             hosts |= {name: home.environment[name] for name in keys}
             tables[cli] = _table(cli, {n: t for n, t in home.environment.items() if n not in keys})
@@ -86,7 +86,7 @@ async def test_each_token_is_counted_and_each_end_told_once(
 async def test_answers_count_although_the_host_never_heard_of_the_session(
     cli: str, tmp_path: Path, home_of: MakeHome
 ) -> None:
-    """A new session has an id of ours, and the next host finds what it was answered."""
+    """A new session gets its id from the host, so the next host finds its answers."""
     commands = (shell(cli, f"sleep 0.2; echo {number}") for number in range(4))
     async with FakeApi(*commands, Answer("all good")) as api:
         home = home_of(cli, api.url)
@@ -100,7 +100,7 @@ async def test_answers_count_although_the_host_never_heard_of_the_session(
 def _kill_deaf_host(
     cli: str, folder: Path, environment: Mapping[str, str], api: FakeApi
 ) -> list[dict[str, Any]]:
-    """Stop a host as soon as its CLI runs, kill it after three answers, and let another go on."""
+    """Stop a host once its CLI runs, kill it after three answers, and let the next host go on."""
     GitWorld(folder)
     keys = {name: text for name, text in environment.items() if "KEY" in name}
     with contextlib.closing(Site(folder)) as site:
@@ -122,7 +122,7 @@ def _wait(holds: Callable[[], bool]) -> None:
 
 
 def _runs(cli: str, host: int) -> bool:
-    """Tell whether a CLI has begun below a host."""
+    """Return whether a CLI runs below a host."""
     for process in psutil.Process(host).children(recursive=True):
         with contextlib.suppress(psutil.Error):
             if any(Path(word).name == cli for word in process.cmdline()[:2]):
@@ -136,7 +136,7 @@ def _commit(cli: str) -> str:
 
 
 def _table(cli: str, environment: Mapping[str, str]) -> str:
-    """Return the assignment of a CLI with a work tree, on which it may run any command."""
+    """Return the assignment of a CLI with a work tree and the right to run any command."""
     lines = ["[[assignment]]", f'id = "{cli}"', f'agent = "{cli}"', 'prompt = "Work"']
     lines += ["grace = 2", "tokens = 10000000", 'changeset = "repository"']
     lines += [] if cli == "claude" else ['access = "full"']
@@ -165,7 +165,7 @@ def _cut(attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _differences(cli: str, exchanges: list[Exchange], attempts: list[dict[str, Any]]) -> list[str]:
-    """Compare what is stored with the vendor's own count."""
+    """Compare the stored tokens with the vendor's own count."""
     answers, rest = divmod(sum(map(_tokens, attempts)), EACH)
     vendor = counted(exchanges)["input"] // INPUT_TOKENS
     if rest or not vendor - len(_cut(attempts)) <= answers <= vendor:

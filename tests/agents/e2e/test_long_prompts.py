@@ -13,7 +13,7 @@ from tests.agents.e2e.attempt import attempt
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import Answer, FakeApi
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 AGENTS: Final = ("claude", "codex", "copilot", "gemini")
@@ -24,7 +24,7 @@ TOO_LONG: Final = "word " * 2_400_000
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_a_prompt_of_1_mb_arrives_or_is_too_long(cli: str, home_of: MakeHome) -> None:
-    """The vendor gets each letter of it, or the CLI knows that its model cannot take so much."""
+    """The vendor gets the whole prompt, or the CLI knows that it is too long for its model."""
     async with FakeApi(Answer("done")) as api:
         home = home_of(cli, api.url)
         request = home.request(PROMPT)
@@ -40,7 +40,7 @@ async def test_a_prompt_of_1_mb_arrives_or_is_too_long(cli: str, home_of: MakeHo
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_a_prompt_in_the_middle_arrives(cli: str, home_of: MakeHome) -> None:
-    """What is over the limit of an argument, and within that of each model, is answered by all."""
+    """All CLIs answer a prompt over the limit of an argument, and within that of each model."""
     async with FakeApi(Answer("done")) as api:
         home = home_of(cli, api.url)
         request = home.request(PROMPT[:300_000])
@@ -54,7 +54,7 @@ async def test_a_prompt_in_the_middle_arrives(cli: str, home_of: MakeHome) -> No
 async def test_a_prompt_that_no_cli_reads_is_said_to_be_too_long(
     cli: str, home_of: MakeHome
 ) -> None:
-    """Each has a limit; nothing is cut in silence, and nothing is asked of the vendor."""
+    """Each CLI has a limit; nothing is cut silently, and no request is made."""
     async with FakeApi() as api:
         home = home_of(cli, api.url)
         request = home.request(TOO_LONG)

@@ -1,4 +1,4 @@
-"""What every CLI makes of every error of its vendor, and what we make of that."""
+"""The reaction of every CLI to every error of its vendor, and its class."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tests.agents.e2e.attempt import attempt
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import Answer, Error, FakeApi, Refuse
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 
 @frozen
 class Refused:
-    """An error, and what has to come out.
+    """An error, and the expected result.
 
     Attributes:
         cli: Name of the adapter.
-        error: What the vendor answers, every time.
+        error: The vendor's answer, every time.
         detail: The class.
         words: Part of the message.
         wait: Seconds to wait, where the CLI passes them on.
-        requests: How often it asks.
+        requests: The number of its requests.
     """
 
     cli: str
@@ -52,11 +52,11 @@ AT_ONCE: Final = [
     Refused("claude", Error.UNAVAILABLE, Detail.OVERLOADED, "503 Service is not available"),
     Refused("claude", Error.CONTEXT, Detail.CONTEXT_OVERFLOW, "Prompt is too long"),
     Refused("claude", Error.CREDIT, Detail.BILLING, "Credit balance is too low"),
-    # It asks a second time without its beta features.
+    # It repeats the request without its beta features.
     Refused("claude", Error.MODEL, Detail.MODEL_UNAVAILABLE, "selected model", requests=2),
     Refused("codex", Error.UNAUTHORIZED, Detail.AUTH, "Incorrect API key provided"),
     Refused("codex", Error.FORBIDDEN, Detail.AUTH, "insufficient permissions"),
-    # After a 429 it says neither the vendor's words nor how long to wait.
+    # After a 429 it gives neither the vendor's words nor the time to wait.
     Refused("codex", Error.RATE_LIMIT, Detail.RATE_LIMIT, "last status: 429"),
     Refused("codex", Error.RATE_LIMIT_LONG, Detail.RATE_LIMIT, "last status: 429"),
     Refused("codex", Error.QUOTA, Detail.QUOTA, "Quota exceeded"),
@@ -77,7 +77,7 @@ AT_ONCE: Final = [
     Refused("gemini", Error.CONTEXT, Detail.CONTEXT_OVERFLOW, "input token count (1229841)"),
     Refused("gemini", Error.CREDIT, Detail.BILLING, "Please enable billing"),
     Refused("gemini", Error.MODEL, Detail.MODEL_UNAVAILABLE, "models/gemini-of-nowhere"),
-    # Perhaps the key was renewed meanwhile: it reads it anew twice.
+    # It reads the key again twice, in case the key was renewed.
     Refused("copilot", Error.UNAUTHORIZED, Detail.AUTH, "HTTP 401", requests=3),
     Refused("copilot", Error.FORBIDDEN, Detail.AUTH, "HTTP 403"),
     Refused("copilot", Error.RATE_LIMIT_LONG, Detail.QUOTA, "requests per day", 4320.0),
@@ -86,7 +86,7 @@ AT_ONCE: Final = [
     Refused("copilot", Error.MODEL, Detail.MODEL_UNAVAILABLE, "not found on provider"),
 ]
 
-# Copilot cannot be told to leave the waiting to us: one request and five more.
+# Copilot's own retries cannot be switched off: one request and five more.
 AFTER_A_WHILE: Final = [
     Refused("copilot", Error.RATE_LIMIT, Detail.RATE_LIMIT, "tokens per min", 2.4, 6),
     Refused("copilot", Error.OVERLOADED, Detail.OVERLOADED, "currently overloaded", None, 6),
@@ -108,7 +108,7 @@ async def _check(case: Refused, home_of: MakeHome) -> None:
     assert case.words in verdict.message
     assert verdict.retry_after == case.wait
     assert len(api.exchanges) == case.requests
-    # Codex takes a picture of its shell meanwhile; a refusal may come before that has ended.
+    # Codex takes a snapshot of its shell meanwhile; a refusal may come before that has ended.
     shell = {"bash"} if case.cli == "codex" else set[str]()
     assert {one.name for one in outcome.left_over} <= shell
     assert outcome.survivors == ()
@@ -119,18 +119,18 @@ async def _check(case: Refused, home_of: MakeHome) -> None:
 async def test_a_refused_attempt_ends_at_once_and_says_why(
     case: Refused, home_of: MakeHome
 ) -> None:
-    """Each error gets its class, with the CLI's own words, and waiting is left to us (RUN-39)."""
+    """Each error has its class and the CLI's own words; the CLI itself does not wait (RUN-39)."""
     await _check(case, home_of)
 
 
 async def test_copilots_own_attempts_come_to_an_end(home_of: MakeHome) -> None:
-    """Where a CLI insists on its own attempts, their last error decides (RUN-39)."""
-    # They only wait; so all at the same time.
+    """If a CLI's own retries cannot be switched off, their last error decides (RUN-39)."""
+    # The attempts only wait, so all run at the same time.
     await asyncio.gather(*(_check(case, home_of) for case in AFTER_A_WHILE))
 
 
 async def test_a_quota_that_copilot_waits_for_is_seen_meanwhile(home_of: MakeHome) -> None:
-    """It would go on for a minute; the reason for its waiting is an event long before."""
+    """The CLI would go on for a minute; the reason is told as an event long before."""
     async with FakeApi(Refuse(Error.QUOTA)) as api:
         home = home_of("copilot", api.url)
         outcome = await attempt(
@@ -159,7 +159,7 @@ async def test_a_quota_that_copilot_waits_for_is_seen_meanwhile(home_of: MakeHom
 async def test_an_error_that_would_pass_is_ours_to_try_again(
     cli: str, detail: Detail | None, home_of: MakeHome
 ) -> None:
-    """After one failed request three CLIs give up, as told; Copilot tries again and succeeds."""
+    """After one failed request three CLIs give up, as told; Copilot retries and succeeds."""
     async with FakeApi(Refuse(Error.SERVER_ERROR), Answer("done")) as api:
         home = home_of(cli, api.url)
         outcome = await attempt(
@@ -178,7 +178,7 @@ async def test_an_error_that_would_pass_is_ours_to_try_again(
 
 @pytest.mark.parametrize("cli", ["claude", "codex", "copilot", "gemini"])
 async def test_without_a_key_nothing_is_asked(cli: str, home_of: MakeHome) -> None:
-    """A CLI that nobody has logged in says so by itself, and it is somebody's turn to act."""
+    """A CLI without a login says so by itself, as an error for the user to solve."""
     async with FakeApi() as api:
         home = home_of(cli, api.url)
         keyless = {

@@ -21,7 +21,7 @@ from tests.agents.fake_api import INPUT_TOKENS, Answer, Error, FakeApi, Hang, Re
 from tests.agents.host import ENVIRONMENT
 from tests.agents.sandbox.conftest import bubblewrap as bubblewrap  # noqa: PLC0414 - a fixture
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 FALLBACK = ("--agent", "claude", "--fallback", "codex")
@@ -29,10 +29,10 @@ FALLBACK = ("--agent", "claude", "--fallback", "codex")
 
 @final
 class Desk:
-    """A folder with agents and a state file, and the commands that are typed there.
+    """A folder with agents and a state file, and the commands typed there.
 
     Args:
-        homes: Of the agents; the last one is where all of them are at home.
+        homes: The homes of the agents; the commands run in the last one.
     """
 
     def __init__(self, *homes: Home) -> None:
@@ -59,18 +59,18 @@ class Desk:
         )
 
     async def call(self, *words: str) -> tuple[int | None, str, str]:
-        """Type a command, and return its exit status and what it wrote."""
+        """Type a command, and return its exit status and its output."""
         process = await self.start(*words)
         out, err = await process.communicate()
         return process.returncode, out.decode(), err.decode()
 
     def processes(self) -> list[str]:
-        """Return what is still at work here."""
+        """Return the processes that still run here."""
         return [line for home in self._homes for line in home.processes()]
 
 
 async def until(process: Process, event: str) -> dict[str, Any]:
-    """Read `--json` on until this event comes."""
+    """Read the output of `--json` until this event comes."""
     assert process.stdout is not None
     async for line in process.stdout:
         told: dict[str, Any] = json.loads(line)
@@ -85,7 +85,7 @@ def over(events: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
 
 
 async def test_claude_is_tried_again_after_an_overload(home_of: MakeHome) -> None:
-    """The command waits, says so, and prints the answer of the second attempt."""
+    """The command waits, reports it, and prints the answer of the second attempt."""
     async with FakeApi(Refuse(Error.OVERLOADED), Answer("It was the clock.")) as api:
         desk = Desk(home_of("claude", api.url))
         words = ("--agent", "claude", "--backoff-base", "0.25", "--json")
@@ -103,7 +103,7 @@ async def test_claude_is_tried_again_after_an_overload(home_of: MakeHome) -> Non
 
 
 async def test_codex_takes_over_from_claude(home_of: MakeHome) -> None:
-    """When the one has used up its quota; the answer alone is on standard output."""
+    """It does so once the quota is used up; standard output has the answer alone."""
     async with FakeApi(Refuse(Error.QUOTA), Answer("It was the clock.")) as api:
         desk = Desk(home_of("claude", api.url), home_of("codex", api.url))
         status, out, err = await desk.call("run", "Why does it fail?", *FALLBACK)
@@ -144,7 +144,7 @@ async def test_a_second_terminal_brings_codex_while_claude_is_waited_for(
 
 
 async def test_a_second_terminal_cuts_the_wait_for_claude(home_of: MakeHome) -> None:
-    """`retry-now` begins the next attempt; `runs` has shown that it is waited for."""
+    """`retry-now` begins the next attempt; before that, `runs` shows the wait."""
     async with FakeApi(Refuse(Error.OVERLOADED), Answer("at last")) as api:
         desk = Desk(home_of("claude", api.url))
         words = ("--agent", "claude", "--backoff-base", "600", "--json")
@@ -166,7 +166,7 @@ async def test_a_second_terminal_cuts_the_wait_for_claude(home_of: MakeHome) -> 
 async def test_a_signal_leaves_no_agent_behind(
     cli: str, number: signal.Signals, status: int, ending: str, home_of: MakeHome
 ) -> None:
-    """In the middle of a request, whatever the CLI makes of its own end."""
+    """The signal comes in the middle of a request, and the CLI may react to it in its own way."""
     async with FakeApi(Hang()) as api:
         desk = Desk(home_of(cli, api.url))
         first = await desk.start("run", "Why does it fail?", "--agent", cli, "--json")
@@ -187,7 +187,7 @@ async def test_a_signal_leaves_no_agent_behind(
 async def test_a_second_terminal_ends_codex(
     command: str, status: int, ending: str, home_of: MakeHome
 ) -> None:
-    """In good order or at once; nothing of it is left."""
+    """It ends in good order or at once; no process is left."""
     async with FakeApi(Hang()) as api:
         desk = Desk(home_of("codex", api.url))
         first = await desk.start("run", "Why does it fail?", "--agent", "codex", "--json")
@@ -202,7 +202,7 @@ async def test_a_second_terminal_ends_codex(
 
 
 async def test_a_killed_host_is_gone_on_with(home_of: MakeHome) -> None:
-    """`runs` says what to type; the agent that was left alone is ended, and asked anew."""
+    """`runs` shows the command to type; the left agent is ended, and a new attempt begins."""
     async with FakeApi(Hang(), Answer("after all")) as api:
         desk = Desk(home_of("claude", api.url))
         first = await desk.start("run", "Why does it fail?", "--agent", "claude", "--json")
@@ -221,14 +221,14 @@ async def test_a_killed_host_is_gone_on_with(home_of: MakeHome) -> None:
 
 
 def use_once(home: Home, cli: str) -> None:
-    """Leave the folder that the first use of a CLI makes."""
+    """Make the folder that the first use of a CLI makes."""
     Path(home.environment["HOME"], f".{cli}").mkdir(exist_ok=True)
 
 
 @pytest.mark.parametrize("cli", ["claude", "codex", "copilot", "gemini"])
 @pytest.mark.usefixtures("bubblewrap")
 async def test_an_agent_works_in_bubblewrap(cli: str, home_of: MakeHome) -> None:
-    """With its login and its sessions, and without a place for anything else it might write."""
+    """It has its login and its sessions there, and no other place to write."""
     async with FakeApi(Answer("It was the clock.")) as api:
         home = home_of(cli, api.url)
         use_once(home, cli)

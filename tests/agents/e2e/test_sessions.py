@@ -1,4 +1,4 @@
-"""Sessions that are resumed, sessions that are not there, and wrong calls."""
+"""Sessions that are resumed, sessions that are missing, and wrong calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.agents.fake_api import (
     FakeApi,
 )
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 AGENTS: Final = ("claude", "codex", "copilot", "gemini")
@@ -26,7 +26,7 @@ TURNS: Final = 4
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_three_resumes_count_each_token_once(cli: str, home_of: MakeHome) -> None:
-    """Each turn goes on in the same session, knows the turns before, and is counted once."""
+    """Each turn goes on in the same session, knows the turns before, and counts once."""
     meter = UsageMeter()
     session = None
     async with FakeApi(*(Answer(f"reply {turn}") for turn in range(TURNS))) as api:
@@ -69,7 +69,7 @@ async def test_three_resumes_count_each_token_once(cli: str, home_of: MakeHome) 
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_a_session_that_is_gone_costs_no_request(cli: str, home_of: MakeHome) -> None:
-    """To resume an unknown session fails at once, and the next attempt may begin a new one."""
+    """Resuming an unknown session fails at once, with its own class."""
     async with FakeApi() as api:
         home = home_of(cli, api.url)
         gone = home.request(session="00000000-0000-4290-8000-000000000429")
@@ -80,7 +80,7 @@ async def test_a_session_that_is_gone_costs_no_request(cli: str, home_of: MakeHo
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_a_wrong_call_costs_no_request(cli: str, home_of: MakeHome) -> None:
-    """A flag that the CLI does not know is the caller's mistake."""
+    """A flag that the CLI does not know is the caller's error."""
     async with FakeApi() as api:
         home = home_of(cli, api.url)
         wrong = home.request(flags=("--no-such-flag",))

@@ -1,4 +1,4 @@
-"""What real CLIs spend, by the vendor's own count: while they work, and when they are cut."""
+"""The usage of real CLIs, by the vendor's own count: during the work, and after a cut."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.agents.fake_api import (
 )
 from tests.agents.host import Site, survivors
 
-# Only to install the CLIs; no run takes so long.
+# Long enough to install the CLIs; a run takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 AGENTS: Final = ("claude", "codex", "copilot", "gemini")
@@ -49,12 +49,12 @@ WRITTEN: Final = 1.0
 
 
 def counted(exchanges: list[Exchange]) -> dict[str, int]:
-    """Return what the vendor has answered, and counted."""
+    """Return the tokens that the vendor has answered and counted."""
     return times(sum(isinstance(one.reply, Answer | UseTool) for one in exchanges))
 
 
 def times(times: int) -> dict[str, int]:
-    """Return what that many answers cost."""
+    """Return the tokens of this many answers."""
     return {
         "input": times * INPUT_TOKENS,
         "cached": times * CACHED_TOKENS,
@@ -70,9 +70,9 @@ def tokens(usage: dict[str, Any] | Usage) -> dict[str, int]:
 
 
 def words(cli: str) -> list[str]:
-    """Return the options with which an agent may run any command."""
+    """Return the options for an agent that may run any command."""
     model = ["--model", "gemini-2.5-flash"] if cli == "gemini" else []
-    # Root may not switch the guards of claude off, and echo is no danger to it.
+    # Root cannot switch off the guards of claude, which allows echo anyway.
     access = [] if cli == "claude" else ["--access", "full"]
     return ["--agent", cli, *access, *model]
 
@@ -85,7 +85,7 @@ def spendings(events: list[dict[str, Any]]) -> list[dict[str, int]]:
 
 @contextlib.asynccontextmanager
 async def started(desk: Desk, *typed: str) -> AsyncGenerator[Process]:
-    """Type a command, and kill it if it has not ended by then."""
+    """Type a command, and kill it at the end if it still runs."""
     process = await desk.start(*typed)
     try:
         yield process
@@ -96,7 +96,7 @@ async def started(desk: Desk, *typed: str) -> AsyncGenerator[Process]:
 
 
 async def asked(api: FakeApi, times: int) -> None:
-    """Wait for that many requests, and until what was answered before is written down."""
+    """Wait for this many requests, and until the earlier answers are written down."""
     async with asyncio.timeout(SOON):
         await api.asked(times)
     await asyncio.sleep(WRITTEN)
@@ -112,7 +112,7 @@ def charged(site: Site) -> int:
 
 
 async def until_spent(process: Process, wanted: dict[str, int]) -> list[Any]:
-    """Read `--json` until this reading is told; return all that was told until then."""
+    """Read the output of `--json` until this reading comes; return all events up to it."""
     assert process.stdout is not None
     events: list[dict[str, Any]] = []
     async with asyncio.timeout(SOON):
@@ -127,7 +127,7 @@ async def until_spent(process: Process, wanted: dict[str, int]) -> list[Any]:
 async def test_an_answered_request_is_told_while_the_agent_works(
     cli: str, home_of: MakeHome
 ) -> None:
-    """Each answer's tokens are known soon after the vendor has counted them (TREE-28)."""
+    """An answer's tokens are known soon after the vendor has counted them (TREE-28)."""
     async with FakeApi(shell(cli, "echo hi"), Hang()) as api:
         desk = Desk(home_of(cli, api.url))
         async with started(desk, "run", "Work", *words(cli), "--json") as process:
@@ -135,13 +135,13 @@ async def test_an_answered_request_is_told_while_the_agent_works(
             await api.asked(2)
             assert process.returncode is None
             assert counted(api.exchanges) == times(1)
-            process.send_signal(signal.SIGTERM)  # a host that is killed would leave its agent
+            process.send_signal(signal.SIGTERM)  # a killed host would leave its agent
             await process.communicate()
 
 
 @AGENT
 async def test_no_request_is_counted_twice(cli: str, home_of: MakeHome) -> None:
-    """What was told in between is part of what the CLI tells at the end, which counts."""
+    """Readings in between are part of the CLI's reading at the end, which counts."""
     tool = shell(cli, "echo hi")
     async with FakeApi(tool, tool, Answer("done", pause=0.6)) as api:
         desk = Desk(home_of(cli, api.url))
@@ -159,7 +159,7 @@ async def test_no_request_is_counted_twice(cli: str, home_of: MakeHome) -> None:
 async def test_a_run_that_is_cut_has_spent_what_the_vendor_counted(
     cli: str, cut: str, home_of: MakeHome
 ) -> None:
-    """To the token, where the cut falls between two answers (G-07)."""
+    """The count is exact to the token if the cut falls between two answers (G-07)."""
     tool = shell(cli, "echo hi")
     async with FakeApi(tool, tool, Hang()) as api:
         home = home_of(cli, api.url)
@@ -181,7 +181,7 @@ async def test_a_run_that_is_cut_has_spent_what_the_vendor_counted(
 
 @AGENT
 async def test_the_next_host_finds_what_a_lost_run_had_spent(cli: str, home_of: MakeHome) -> None:
-    """After kill -9 of the host its run is gone on with; all three answers count, each once."""
+    """After kill -9 of the host the next resumes its run; all three answers count, each once."""
     tool = shell(cli, "echo hi")
     async with FakeApi(tool, tool, Hang(), Answer("after all")) as api:
         desk = Desk(home_of(cli, api.url))
@@ -223,9 +223,9 @@ async def test_a_tree_accounts_for_a_host_that_was_killed(
 async def test_whatever_the_moments_at_which_hosts_are_killed(
     cli: str, site: Site, home_of: MakeHome
 ) -> None:
-    """Of each kill at most the answer is missing that came just then, and none counts twice."""
+    """Each kill loses at most the answer of that moment, and no answer counts twice."""
     moments = random.Random(cli)
-    # No two alike: Gemini takes that for a loop, and gives up.
+    # No two commands alike: Gemini takes repetition for a loop, and gives up.
     work = [shell(cli, f"sleep 0.2; echo {number}") for number in range(14)]
     async with FakeApi(*work, Answer("after all")) as api:
         environment = list_of(site, cli, home_of(cli, api.url))
@@ -247,7 +247,7 @@ async def test_whatever_the_moments_at_which_hosts_are_killed(
 async def test_a_single_run_is_stopped_for_its_budget(
     cli: str, site: Site, home_of: MakeHome
 ) -> None:
-    """In the middle of its work, within one request of the one that spent it (TREE-28)."""
+    """It stops during its work, within one request after the budget is spent (TREE-28)."""
     # Longer than a busy machine takes from an answer to the pause.
     work = [shell(cli, f"sleep 8; echo {number}") for number in range(20)]
     async with FakeApi(*work, Answer("over")) as api:
@@ -260,7 +260,7 @@ async def test_a_single_run_is_stopped_for_its_budget(
         await anyio.to_thread.run_sync(host.end)
     assert 2 <= made <= 3
     assert len(api.exchanges) == made
-    # A cut in the middle of the third request leaves it out of the session files.
+    # A cut during the third request leaves that out of the session files.
     assert charged(site) in {EACH * 2, EACH * made}
 
 
@@ -275,14 +275,14 @@ def list_of(site: Site, cli: str, home: Home, tokens: int = 1_000_000) -> dict[s
 
 
 def allow_commands(home: Home) -> None:
-    """Let claude run any command; root may not switch its guards off."""
+    """Let claude run any command; root cannot switch its guards off."""
     settings = Path(home.environment["HOME"], ".claude", "settings.json")
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(json.dumps({"permissions": {"allow": ["Bash"]}}), encoding="utf-8")
 
 
 def kill_agents(home: Home) -> None:
-    """Kill what works in the home's folder, but for the host, which works there too."""
+    """Kill all processes that run in the home's folder, except the host, which runs there too."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             here = Path(process.cwd()).is_relative_to(home.work)

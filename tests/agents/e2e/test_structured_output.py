@@ -1,4 +1,4 @@
-"""Agents that are asked for an output of the engine, each in its own best way (ENG-36)."""
+"""Agents that give an output of the engine, each in its own way (ENG-36)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.agents.e2e.attempt import attempt
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import Answer, FakeApi, Reply, UseTool
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 KIND: Final = OutputKind.IMPLEMENTATION
@@ -34,7 +34,7 @@ DONE: Final[dict[str, Any]] = {
     "changes": ["adds a"],
     "next_steps": [],
 }
-TOOL: Final = "StructuredOutput"  # by which the model of Claude Code gives its answer
+TOOL: Final = "StructuredOutput"  # the tool by which the model of Claude Code gives its answer
 REPLIES: Final[dict[str, tuple[Reply, ...]]] = {
     "claude": (UseTool(TOOL, DONE), Answer("All is done.")),
     "codex": (Answer(json.dumps(DONE)),),
@@ -45,10 +45,10 @@ REPLIES: Final[dict[str, tuple[Reply, ...]]] = {
 
 @pytest.mark.parametrize("cli", REPLIES)
 async def test_an_agent_answers_with_an_output(cli: str, home_of: MakeHome) -> None:
-    """The schema reaches the vendors that hold a model to it, and the prompt tells the others."""
+    """Vendors that can enforce the schema get it; the prompt tells the other models."""
     schema = json.dumps(schema_of(KIND))
     async with FakeApi(*REPLIES[cli]) as api:
-        # As planners and reviewers have it; the tool of Claude Code needs no permission.
+        # The access of planners and reviewers; Claude Code's tool needs no permission.
         home = home_of(cli, api.url)
         request = evolve(
             home.request(f"Add a.\n\n{output_instructions(KIND)}", access=Access.READ),
@@ -60,13 +60,13 @@ async def test_an_agent_answers_with_an_output(cli: str, home_of: MakeHome) -> N
     assert isinstance(found, ImplementationOutput), found
     assert found.files_modified == ("a.py",)
     if cli in {"claude", "codex"}:
-        # As the vendor gets it: a schema of a tool or of the answer, whatever the prompt says.
+        # The body for the vendor has it as a schema of a tool or answer, outside the prompt.
         body = json.dumps({**api.exchanges[0].body, "messages": [], "input": []})
         assert json.dumps(schema_of(KIND)["properties"]) in body
 
 
 async def test_a_model_that_never_fits_is_told_from_a_failure(home_of: MakeHome) -> None:
-    """Claude Code asks its model five times, so that its run need not (ENG-37)."""
+    """Claude Code asks its model five times, so that the run need not (ENG-37)."""
     async with FakeApi(UseTool(TOOL, {"status": "done"})) as api:
         home = home_of("claude", api.url)
         request = evolve(home.request(), schema=json.dumps(schema_of(KIND)))
@@ -76,7 +76,7 @@ async def test_a_model_that_never_fits_is_told_from_a_failure(home_of: MakeHome)
 
 
 async def test_root_may_do_anything_in_a_sandbox(home_of: MakeHome) -> None:
-    """Claude Code refuses that to root otherwise; what an implementer is started with says it."""
+    """Claude Code refuses this to root unless the implementer's environment names a sandbox."""
     order = worker_order(
         WorkerRole(name="implementer", cli="claude", system_prompt="Write code.", output=KIND),
         "claude",

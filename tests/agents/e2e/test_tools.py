@@ -1,4 +1,4 @@
-"""Agents that use tools: what they may do, and what remains of it when they are stopped."""
+"""Agents that use tools: their rights, and their processes after a stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.home import Home
 from tests.agents.fake_api import INPUT_TOKENS, Answer, FakeApi, UseTool
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 AGENTS: Final = ("claude", "codex", "copilot", "gemini")
@@ -37,7 +37,7 @@ def shell(cli: str, command: str, pause: float = 0.0) -> UseTool:
 def may_run_commands(home: Home) -> AttemptRequest:
     """Return a request of an agent that may run any command."""
     if home.adapter.name == "claude":
-        # Root may not switch its guards off; so one tool by name.
+        # Root cannot switch its guards off, so one tool is allowed by name.
         return home.request(flags=("--allowedTools=Bash",))
     return home.request(access=Access.FULL)
 
@@ -63,17 +63,17 @@ async def test_an_agent_uses_a_tool_and_answers(cli: str, home_of: MakeHome) -> 
     ("cli", "detail"),
     [
         ("claude", Detail.TOOLS_DENIED),
-        # The command fails in its sandbox, and it does not say why.
+        # The command fails in its sandbox, which the CLI does not report.
         ("codex", None),
         ("copilot", Detail.TOOLS_DENIED),
-        # It has no such tool then, which is no refusal.
+        # It has no such tool then, which is not a refusal.
         ("gemini", None),
     ],
 )
 async def test_an_agent_that_may_only_read_writes_nothing(
     cli: str, detail: Detail | None, home_of: MakeHome
 ) -> None:
-    """`Access.READ` holds, whatever the model wants and claims afterwards."""
+    """`Access.READ` holds, against the model's wishes and claims."""
     async with FakeApi(shell(cli, f"echo hi > {MADE}"), Answer("made it")) as api:
         home = home_of(cli, api.url)
         outcome = await attempt(
@@ -88,7 +88,7 @@ async def test_an_agent_that_may_only_read_writes_nothing(
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_a_stopped_agent_takes_its_tools_along(cli: str, home_of: MakeHome) -> None:
-    """A command still running, in whatever session the CLI put it, ends with the agent (G-02)."""
+    """A command that still runs, in any session of the CLI, ends with the agent (G-02)."""
     async with FakeApi(shell(cli, f"echo hi > {MADE}; sleep 429"), Answer()) as api:
         home = home_of(cli, api.url)
         outcome = await attempt(

@@ -45,7 +45,7 @@ from tests.agents.fake_api import (
     Reply,
 )
 
-# Only to install the CLIs; no attempt takes so long.
+# Long enough to install the CLIs; an attempt takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 AGENTS: Final = ("claude", "codex", "copilot", "gemini")
@@ -78,7 +78,7 @@ def order(home: Home, *clis: str, **settings: Any) -> RunOrder:
 
 @asynccontextmanager
 async def hosted(home: Home, *listeners: Listener) -> AsyncGenerator[RunHost]:
-    """A host whose store lies where Gemini takes settings from."""
+    """A host whose store lies in a folder from which Gemini accepts settings."""
     async with (
         RunStore(home.work.parent / "state" / "runs.sqlite3") as store,
         run_host(store, listeners=listeners, environment=home.environment, hooks=()) as host,
@@ -89,7 +89,7 @@ async def hosted(home: Home, *listeners: Listener) -> AsyncGenerator[RunHost]:
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_a_failure_is_tried_again_and_counted_once(cli: str, home_of: MakeHome) -> None:
     """A wrong answer of the vendor, then a right one: one retry, every token counted once."""
-    # Copilot tries again by itself, but not when its key is refused, which ends a run.
+    # Copilot retries by itself; a refused key would end the run at once.
     script = [Refuse(Error.SERVER_ERROR)] * (6 if cli == "copilot" else 1)
     async with FakeApi(*script, Answer("hello at last")) as api:
         home = home_of(cli, api.url)
@@ -107,7 +107,7 @@ async def test_a_failure_is_tried_again_and_counted_once(cli: str, home_of: Make
     ("first", "second"), [("claude", "codex"), ("codex", "gemini"), ("gemini", "claude")]
 )
 async def test_another_cli_takes_over(first: str, second: str, home_of: MakeHome) -> None:
-    """A quota that is used up: the next CLI of the chain does it, at once and in its own terms."""
+    """After a used-up quota the next CLI of the chain takes over, at once and in its own way."""
     async with FakeApi(Refuse(Error.QUOTA), Answer("taken over")) as api:
         home = home_of(first, api.url, second)
         async with hosted(home) as host:
@@ -124,7 +124,7 @@ async def test_another_cli_takes_over(first: str, second: str, home_of: MakeHome
 
 
 async def test_codex_without_a_connection_is_tried_again_by_us(home_of: MakeHome) -> None:
-    """It would wait for the network for ever, without a word about how long."""
+    """By itself it would wait for the network for ever, without naming a time."""
     home = home_of("codex", "http://127.0.0.1:1")
     policy = evolve(POLICY, max_retries=1)
     async with hosted(home) as host:
@@ -135,7 +135,7 @@ async def test_codex_without_a_connection_is_tried_again_by_us(home_of: MakeHome
 
 @frozen
 class Case:
-    """What the vendor answers, and what the run makes of it when it may not try again."""
+    """A vendor's answer, and the result of a run without retries."""
 
     reply: Reply
     detail: Detail | None
@@ -165,14 +165,14 @@ async def test_every_answer_of_a_vendor_gets_its_class(cli: str, home_of: MakeHo
         assert result.ending is case.ending, result
         assert find(run_marker(handle.id)) == []
 
-    # Copilot insists on waiting by itself; so all at the same time.
+    # Copilot's own waits cannot be switched off, so all run at the same time.
     await asyncio.gather(*map(check, CASES))
 
 
 @pytest.mark.parametrize("control", [RunControl.CANCEL, RunControl.KILL])
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_a_stop_leaves_no_orphan(cli: str, control: RunControl, home_of: MakeHome) -> None:
-    """While the vendor is silent: the run ends soon, and nothing of the CLI is alive."""
+    """The vendor is silent: the run ends soon, and no process of the CLI is alive."""
     async with FakeApi(Hang()) as api:
         home = home_of(cli, api.url)
         async with hosted(home) as host:
@@ -187,7 +187,7 @@ async def test_a_stop_leaves_no_orphan(cli: str, control: RunControl, home_of: M
 
 
 async def test_a_cli_that_hangs_is_ended_and_tried_again(home_of: MakeHome) -> None:
-    """With `stall:5` a vendor that answers nothing costs a retry, and is a quiet child before."""
+    """With `stall:5` a silent vendor costs a retry, after one event `child.quiet`."""
     facts: list[Fact] = []
     async with FakeApi(Hang(), Answer("at last")) as api:
         home = home_of("claude", api.url)
@@ -202,7 +202,7 @@ async def test_a_cli_that_hangs_is_ended_and_tried_again(home_of: MakeHome) -> N
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_three_resumes_count_each_token_once(cli: str, home_of: MakeHome) -> None:
-    """Acceptance 16: four runs of one session; each counts what is its own."""
+    """Acceptance 16: four runs of one session; each counts its own tokens."""
     turns = 4
     session = None
     spent = Usage()
@@ -224,7 +224,7 @@ async def test_three_resumes_count_each_token_once(cli: str, home_of: MakeHome) 
 
 
 async def test_a_session_that_is_gone_is_left_for_a_new_one(home_of: MakeHome) -> None:
-    """G-12: one more attempt without it, which costs no retry."""
+    """G-12: one more attempt without it costs no retry."""
     gone = VendorSession(id="00000000-0000-4290-8000-000000000429", agent_cli="claude")
     async with FakeApi(Answer("anew")) as api:
         home = home_of("claude", api.url)

@@ -1,4 +1,4 @@
-"""`otpy-agents up` with an assignment that a real CLI takes, against the fake vendor."""
+"""`otpy-agents up` with an assignment for a real CLI, against the fake vendor."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tests.agents.host import Host, Site, survivors
 from tests.agents.sandbox.conftest import bubblewrap as bubblewrap  # noqa: PLC0414 - a fixture
 from tests.agents.workspace.git_world import GitWorld
 
-# Only to install the CLIs; no list takes so long.
+# Long enough to install the CLIs; a list takes far less.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 
 LIST: Final = '[[assignment]]\nid = "a"\nagent = "claude"\nprompt = "Say hello"\ngrace = 2\n'
 
 
 def up(site: Site, environment: Mapping[str, str], more: str = "", cli: str = "claude") -> Host:
-    """Start a host, whose state is that of this test."""
+    """Start a host with the state of this test."""
     site.file.write_text(LIST.replace('"claude"', f'"{cli}"') + more, encoding="utf-8")
     state = {"OTPY_STATE": str(site.folder / "state" / "runs.sqlite3")}
     return site.up(env={**environment, **state})
 
 
 def runs(site: Site) -> list[tuple[str, int]]:
-    """Return the status of each run, and how many attempts it had."""
+    """Return the status of each run, and the number of its attempts."""
     path: Path = site.folder / "state" / "runs.sqlite3"
     with closing(sqlite3.connect(path)) as database:
         return database.execute(
@@ -48,7 +48,7 @@ def runs(site: Site) -> list[tuple[str, int]]:
 async def test_a_cli_is_tried_again_after_an_error_and_is_done(
     site: Site, home_of: MakeHome
 ) -> None:
-    """What its vendor got wrong costs a retry of the run, and no restart (TREE-33)."""
+    """An error of its vendor costs a retry of the run, and no restart (TREE-33)."""
     async with FakeApi(Refuse(Error.SERVER_ERROR), Answer("hello at last")) as api:
         host = up(site, home_of("claude", api.url).environment)
         status = await anyio.to_thread.run_sync(host.end)
@@ -63,7 +63,7 @@ async def test_a_cli_is_tried_again_after_an_error_and_is_done(
 async def test_a_cli_goes_on_in_its_session_after_kill_9_of_the_host(
     site: Site, home_of: MakeHome
 ) -> None:
-    """The next host resumes the run, and the agent knows what it had done (TREE-35, G-03)."""
+    """The next host resumes the run, and the agent knows its earlier work (TREE-35, G-03)."""
     tool = UseTool("Bash", {"command": "echo one two three", "description": "Count"})
     async with FakeApi(tool, Hang(), Answer("back again")) as api:
         environment = home_of("claude", api.url).environment
@@ -83,7 +83,7 @@ async def test_a_cli_goes_on_in_its_session_after_kill_9_of_the_host(
 
 
 def use_once(home: Home) -> None:
-    """Leave the folder that the first use of the CLI makes."""
+    """Make the folder that the first use of the CLI makes."""
     Path(home.environment["HOME"], ".claude").mkdir(exist_ok=True)
 
 
@@ -95,9 +95,9 @@ def files_in(folder: str) -> list[Path]:
 async def test_behind_walls_a_cli_commits_and_writes_nothing_outside(
     site: Site, home_of: MakeHome, tmp_path: Path
 ) -> None:
-    """By its Bash tool, whatever it may do without being asked; what failed is told to it."""
+    """It uses its Bash tool with full access, and is told which command failed."""
     world = GitWorld(tmp_path)
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:  # `/tmp` is another one there
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:  # bubblewrap has another `/tmp`
         commit = "git -c user.name=n -c user.email=e@x commit -qm work"
         code = f"touch {outside}/x; echo work > file && git add file && {commit} && echo went well"
         tool = UseTool("Bash", {"command": code, "description": "Work"})
@@ -105,7 +105,7 @@ async def test_behind_walls_a_cli_commits_and_writes_nothing_outside(
             home = home_of("claude", api.url)
             use_once(home)
             walls = 'access = "full"\nsandbox = "bubblewrap"\nnetwork = true\n'
-            work = f'changeset = "{world.root}"\nenv = {{ IS_SANDBOX = "1" }}\n'  # may be root
+            work = f'changeset = "{world.root}"\nenv = {{ IS_SANDBOX = "1" }}\n'  # root, perhaps
             host = up(site, home.environment, walls + work)
             status = await anyio.to_thread.run_sync(host.end)
             said = str(api.exchanges[-1].body)
@@ -121,8 +121,8 @@ async def test_behind_walls_a_cli_commits_and_writes_nothing_outside(
 async def test_an_answer_beyond_the_budget_is_taken_once(
     site: Site, home_of: MakeHome, cli: str
 ) -> None:
-    """What it cost comes with the answer: it is done, and no grant pays for it again (C-12)."""
-    # Without a name gemini asks another model first which one it shall be.
+    """Its cost comes with the answer: it is done, and no grant pays for it again (C-12)."""
+    # Without a model, gemini asks one model to choose another.
     model = 'model = "gemini-2.5-flash"\n' if cli == "gemini" else ""
     async with FakeApi(Answer("all done")) as api:
         host = up(site, home_of(cli, api.url).environment, f"tokens = 10\n{model}", cli)
@@ -139,12 +139,12 @@ async def test_an_answer_beyond_the_budget_is_taken_once(
 async def test_15_a_grant_lets_a_cli_go_on_where_its_budget_had_stopped_it(
     site: Site, home_of: MakeHome, cli: str
 ) -> None:
-    """At most a request late; `status` says what the vendor counted; it is one session (TREE-28).
+    """It stops at most a request late, its status has the count, its session goes on (TREE-28).
 
     The third tool leaves the host time to count. It is not cut: the agent is stopped while its
-    model thinks what comes next, which takes this one so long that nobody can miss it.
+    model thinks about the next step, which this time takes so long that the stop falls into it.
     """
-    # Claude does not begin a command with a long sleep.
+    # Claude refuses a command that begins with a long sleep.
     wait = {2: "timeout 4 tail -f /dev/null; "}
     work = [
         shell(cli, f"{wait.get(number, '')}echo {number}", pause=8.0 if number == 3 else 0.0)
@@ -161,7 +161,7 @@ async def test_15_a_grant_lets_a_cli_go_on_where_its_budget_had_stopped_it(
         assert made <= 4
         (agent,) = json.loads(status)["agents"]
         missing = made * EACH - agent["tokens"]
-        assert missing in (0, EACH)  # the stop cuts the request if it has been made by then
+        assert missing in (0, EACH)  # the stop cuts the request if it has already been made
         assert agent["paused"]["by"] == "budget"
         grant = ("budget", "grant", "a", "--tokens", "1000000", "--list", str(site.file))
         granted, _, why = await desk.call(*grant)
@@ -171,7 +171,7 @@ async def test_15_a_grant_lets_a_cli_go_on_where_its_budget_had_stopped_it(
         asked = len(api.exchanges)
     assert (code, host.summary()) == (0, {"a": "done"}), host.stderr
     assert (asked, charged(site)) == (21, 21 * EACH - missing)
-    # Some drop from their session the call that was cut.
+    # Some CLIs drop the interrupted call from their session.
     assert ("echo 0" in first, "echo 0" in last) == (False, True)
     assert host.told("mortal.restarting") == []
     assert survivors(site.file) == []

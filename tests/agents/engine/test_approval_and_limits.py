@@ -1,4 +1,4 @@
-"""Which risks ask a person, and the limits of a project."""
+"""The risks that need a person's approval, and the limits of a project."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = "files_touched: 2\npaths: [migrations/**, '*.sql', '!old.sql']\ncost_usd: 
 
 
 def test_without_a_file_steps_ask_nobody_and_plans_a_person() -> None:
-    """A plan is a proposal until a person approves it, or a rule he wrote."""
+    """A plan is a proposal until a person, or a rule of the project, approves it."""
     assert load_approval(None) == load_approval("") == ApprovalRules()
     assert ApprovalRules().plans is PlanApproval.ASK
     many = tuple(f"{number}.py" for number in range(1000))
@@ -45,7 +45,7 @@ def test_without_a_file_steps_ask_nobody_and_plans_a_person() -> None:
     ],
 )
 def test_each_risk_is_told_in_a_line(touched: Touched, expected: tuple[str, ...]) -> None:
-    """A limit that is reached does not ask; a passed one does, as an unknown cost does."""
+    """A limit that is reached needs no approval; an exceeded limit or an unknown cost does."""
     assert risks(load_approval(ALL), touched) == expected
 
 
@@ -76,7 +76,7 @@ def test_limits_have_defaults() -> None:
     ],
 )
 def test_a_wrong_approval_file_is_refused_at_its_line(text: str, message: str) -> None:
-    """One line says what to mend."""
+    """One line says what to correct."""
     with pytest.raises(InvalidEngineFile) as caught:
         load_approval(text)
     assert message in str(caught.value)
@@ -91,7 +91,7 @@ def test_a_wrong_approval_file_is_refused_at_its_line(text: str, message: str) -
     ],
 )
 def test_a_wrong_limits_file_is_refused_at_its_line(text: str, message: str) -> None:
-    """One line says what to mend."""
+    """One line says what to correct."""
     with pytest.raises(InvalidEngineFile) as caught:
         load_limits(text)
     assert message in str(caught.value)

@@ -37,7 +37,7 @@ asyncio.run(main(*sys.argv[1:], CircuitKey("claude", "opus", "implementer")))
 
 
 def test_processes_open_a_circuit_together_and_one_tries(tmp_path: Path) -> None:
-    """ENG-04: no failure is lost, and of three that ask at the same time one is let through."""
+    """ENG-04: no failure is lost, and one of three simultaneous requests is let through."""
     (tmp_path / "repository").mkdir()
     log, repository = str(tmp_path / "events.sqlite3"), str(tmp_path / "repository")
     hosts = [

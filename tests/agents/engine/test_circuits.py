@@ -41,7 +41,7 @@ STEPS = st.lists(
 def test_a_circuit_opens_for_failures_and_closes_for_a_trial_that_succeeds(
     steps: list[tuple[str, float]],
 ) -> None:
-    """Whatever happens when: it opens by the window, and only a trial closes it again."""
+    """At any time, failures within the window open it, and only a trial closes it again."""
     now, circuit, trials = 1000.0, CLOSED, 0
     failures: list[float] = []
     for what, later in steps:
@@ -78,7 +78,7 @@ def test_a_circuit_opens_for_failures_and_closes_for_a_trial_that_succeeds(
 
 
 def test_a_trial_of_which_nothing_is_heard_is_given_up() -> None:
-    """The host that made it may have died; the circuit must not wait for it for ever."""
+    """The host of the trial may have died; the circuit must not wait for it for ever."""
     circuit = Circuit(until=100.0).tried(150.0)
     assert not circuit.admits(149.0)
     assert circuit.admits(150.0)
@@ -86,7 +86,7 @@ def test_a_trial_of_which_nothing_is_heard_is_given_up() -> None:
 
 @pytest.mark.parametrize("key", [OPUS, CODEX, CircuitKey("my/own", "m:x", "planner")])
 def test_a_key_is_read_as_it_is_written(key: CircuitKey) -> None:
-    """Who reads it in the list can type it."""
+    """A key of the list can be typed."""
     assert CircuitKey.parsed(str(key)) == key
     assert CircuitKey.parsed("claude") is None
 
@@ -105,7 +105,7 @@ class Hosts:
         self._log, self._stack = tmp_path / "events.sqlite3", stack
 
     async def host(self, repository: Path | None = None) -> CircuitStore:
-        """Return what one more process has."""
+        """Return the circuits as one more process sees them."""
         log = EventLog(self._log, types=[CircuitChanged], projections=[CIRCUITS])
         await self._stack.enter_async_context(log)
         clock: Callable[[], float] = lambda: self.now  # noqa: E731 - typed
@@ -144,7 +144,7 @@ async def test_failures_of_all_processes_open_a_circuit_for_all(hosts: Hosts) ->
 
 @pytest.mark.real_time
 async def test_one_of_all_processes_makes_the_attempt_that_decides(hosts: Hosts) -> None:
-    """Ten ask at the same time, and nine are told no; its success closes the circuit for all."""
+    """Of ten simultaneous requests one is admitted; its success closes the circuit for all."""
     one, two = await hosts.host(), await hosts.host()
     await asyncio.gather(*(host.failed(OPUS, "crash") for host in (one, two, one)))
     hosts.now += RULES.reset
@@ -158,7 +158,7 @@ async def test_one_of_all_processes_makes_the_attempt_that_decides(hosts: Hosts)
 @pytest.mark.real_time
 @pytest.mark.parametrize("how", ["by command", "by deleting the file"])
 async def test_a_person_resets_circuits(hosts: Hosts, how: str) -> None:
-    """Either way, for all processes; nothing is reset that the file never showed (ENG-05)."""
+    """Either way resets them for all processes (ENG-05)."""
     one, two = await hosts.host(), await hosts.host()
     for _ in range(3):
         await one.failed(OPUS, "crash")

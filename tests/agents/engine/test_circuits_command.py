@@ -1,4 +1,4 @@
-"""`otpy-agents engine circuits`: what a person sees of circuits, and how he resets them."""
+"""`otpy-agents engine circuits` lists the circuits and resets them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def typed(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """Returns what types the command in a folder of the repository."""
+    """Return a function that types the command in a folder of the repository."""
     monkeypatch.setenv("OTPY_STATE", str(tmp_path / "runs.sqlite3"))
     (repository / "src").mkdir()
 
@@ -42,7 +42,7 @@ def typed(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def fail_often(tmp_path: Path, repository: Path, *keys: CircuitKey) -> None:
-    """Let agents fail, as an engine of another process sees it."""
+    """Record failures of agents, as an engine in another process does."""
 
     async def failing() -> None:
         async with engine_log(log_beside(tmp_path / "runs.sqlite3")) as log:
@@ -53,7 +53,7 @@ def fail_often(tmp_path: Path, repository: Path, *keys: CircuitKey) -> None:
 
 
 def test_where_nothing_failed_nothing_is_listed(typed: Typed, tmp_path: Path) -> None:
-    """Nor is a log made for it."""
+    """The command creates no log either."""
     done = typed()
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "otpy-agents: no agent has failed here so far\n"
@@ -61,7 +61,7 @@ def test_where_nothing_failed_nothing_is_listed(typed: Typed, tmp_path: Path) ->
 
 
 def test_circuits_are_listed_and_reset(typed: Typed, tmp_path: Path, repository: Path) -> None:
-    """By the key that the list shows; what is no key is refused with those there are (ENG-05)."""
+    """A key of the list resets it; any other text is refused, with the known keys (ENG-05)."""
     fail_often(tmp_path, repository, CODEX, *(OPUS,) * 5)
     first, second = typed().stdout.splitlines()
     assert first.startswith("claude:opus/implementer  open for ")
@@ -82,7 +82,7 @@ def test_circuits_are_listed_and_reset(typed: Typed, tmp_path: Path, repository:
 
 
 def test_deleting_the_file_resets(typed: Typed, tmp_path: Path, repository: Path) -> None:
-    """As its users know it."""
+    """Users know this way to reset circuits."""
     fail_often(tmp_path, repository, *(OPUS,) * 5)
     (repository / ".supervisor" / "circuits.json").unlink()
     assert typed().stdout == "claude:opus/implementer  closed\n"

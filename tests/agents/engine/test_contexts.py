@@ -1,4 +1,4 @@
-"""What a worker is told: what is in its prompt, in which order, and what is left out."""
+"""The prompt of a worker: its contents, their order, and what is left out."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def role(config: RoleConfig | None = None, **rules: Any) -> WorkerRole:
 
 
 def names(packed: PackedContext) -> list[str]:
-    """Return what is in a prompt beside what always is, in order of importance."""
+    """Return the optional parts of a prompt, in order of importance."""
     return [p.name for p in packed.parts if p.included and p.kind not in PROTECTED]
 
 
@@ -219,7 +219,7 @@ def test_rules_say_what_is_shown_and_in_which_order(
 
 
 def test_changes_come_where_the_order_has_them() -> None:
-    """`$CHANGED_FILES` in the order is the place of the diff, too; files left out have none."""
+    """`$CHANGED_FILES` also places the diff; excluded files have none."""
     rules: dict[str, Any] = {
         "include": ("*",),
         "exclude": ("a b.txt",),
@@ -235,7 +235,7 @@ def test_changes_come_where_the_order_has_them() -> None:
 
 
 def test_what_does_not_fit_is_left_out_and_told() -> None:
-    """A smaller file of less importance may still fit; the worker is told what it was not shown."""
+    """A less important file may still fit if it is smaller; the worker is told the omissions."""
     files: dict[str, str | UnreadableFile] = {
         "a.py": "x" * 4000,
         "b.py": "y" * 100,
@@ -261,7 +261,7 @@ def test_what_does_not_fit_is_left_out_and_told() -> None:
 
 
 def test_of_a_large_tree_the_rest_is_only_counted() -> None:
-    """Fifty files in a row without room, and none of those behind them is read."""
+    """Fifty files in a row have no room, and none of those behind them is read."""
     read: list[str] = []
     tree = source({f"f{number:04}": "x" * 4000 for number in range(2000)})
 
@@ -295,7 +295,7 @@ def test_what_is_never_left_out_may_be_more_than_the_budget() -> None:
 
 
 def test_an_outline_stands_in_for_a_file_without_room() -> None:
-    """Only where the file itself does not fit."""
+    """It is shown only where the file itself does not fit."""
     request = ContextRequest(role=role(include=("*.py",), token_budget=300), task="")
     packed = pack(
         request,
@@ -308,14 +308,14 @@ def test_an_outline_stands_in_for_a_file_without_room() -> None:
 
 
 def test_a_target_outside_is_refused() -> None:
-    """Not left out: who names it has to know."""
+    """It is not left out: the caller must learn of it."""
     files: dict[str, str | UnreadableFile] = {"../x": UnreadableFile("is outside", refused=True)}
     with pytest.raises(TargetRefused, match=r"target: got '\.\./x', which is outside, wanted a"):
         pack(ContextRequest(role=role(), task="", targets=("../x",)), source(files))
 
 
 def test_a_target_has_one_name() -> None:
-    """However it is written, it is one file, and not shown again as another."""
+    """All spellings of a path name one file, which is shown once."""
     targets = ("./a/main.py", "a//main.py", "web/../a/main.py")
     request = ContextRequest(role=role(include=("a/main.py",)), task="", targets=targets)
     tree = {"a/main.py": TREE["a/main.py"]}
@@ -345,11 +345,11 @@ CHOICES = st.lists(st.sampled_from([*PATHS, "*.py", "b", "$TARGET", "$CHANGED_FI
 def test_packing_keeps_its_promises(
     lengths: dict[str, int], targets: list[str], rules: dict[str, Any], diff: str
 ) -> None:
-    """ENG-21: whatever the tree and the rules are.
+    """ENG-21: packing keeps them for any tree and any rules.
 
-    The prompt is within its budget, unless what is never left out is more; it is the same each
-    time; each file is in it once at most; and a file is left out only if what is more important
-    leaves no room for it.
+    The prompt is within its budget, unless its protected parts exceed the budget; it is the same
+    each time; each file is in it at most once; and a file is left out only if more important
+    parts leave no room for it.
     """
     tree = source({path: "z" * count for path, count in lengths.items()}, diff)
     request = ContextRequest(role=role(**rules), task="Do it.", targets=tuple(targets))
@@ -369,7 +369,7 @@ def test_packing_keeps_its_promises(
 
 
 def test_a_name_cannot_break_out_of_its_line() -> None:
-    """Neither can a text break out of its fence."""
+    """A text cannot break out of its fence, either."""
     request = ContextRequest(role=role(related=False), task="", targets=("a\n# Task\nb.py",))
     packed = pack(request, source({"a\n# Task\nb.py": "````\n# Task\n"}))
     assert packed.prompt.count("\n# Task\n") == 2  # its own, and the one inside the fence

@@ -81,7 +81,7 @@ async def test_what_git_ignores_is_not_shown(tree: Path) -> None:
 
 
 async def test_the_latest_changes_are_those_of_now_or_of_the_last_commit(tree: Path) -> None:
-    """What is not committed counts; if all is, the last commit does; the first one has none."""
+    """Uncommitted changes count; without any, the last commit does; the first commit has none."""
     assert (await read_work_tree(tree)).diff == ""
     (tree / "src" / "a b.py").write_text("x\n")
     (tree / "src" / "near.py").unlink()
@@ -117,7 +117,7 @@ async def test_a_repository_without_a_commit_has_a_context(tmp_path: Path) -> No
 async def test_a_target_that_is_no_file_of_the_tree_is_refused(
     tree: Path, target: str, why: str
 ) -> None:
-    """However it is reached."""
+    """Neither a path nor a link gets around the refusal."""
     (tree.parent / "secret").write_text("SECRET")
     (tree / "link").symlink_to("../secret")
     (tree / "links").symlink_to("..")
@@ -131,7 +131,7 @@ async def test_a_target_that_is_no_file_of_the_tree_is_refused(
 
 
 async def test_what_a_glob_finds_is_left_out_with_its_reason(tree: Path) -> None:
-    """A link that leads out, a binary or a huge file ends nothing, and shows nothing."""
+    """A link out of the tree, a binary or a huge file is neither an error nor shown."""
     (tree.parent / "secret").write_text("SECRET")
     (tree / "src" / "out.py").symlink_to("../../secret")
     (tree / "src" / "in.py").symlink_to("near.py")
@@ -158,7 +158,7 @@ async def test_what_a_glob_finds_is_left_out_with_its_reason(tree: Path) -> None
 
 
 async def test_a_context_is_kept_as_long_as_the_content_is_the_same(tree: Path) -> None:
-    """And made again when a file, the role or the task differs."""
+    """It is made again after each change of a file, and after a commit."""
     packer = ContextPacker()
     request = ContextRequest(role=role("src/**"), task="Do it.", targets=("x.log",))
     first = await packer.pack(request, tree)
@@ -202,7 +202,7 @@ def fake_repomix(folder: Path, more: str = "") -> Repomix:
 
 
 async def test_what_has_no_room_is_shown_by_its_outline(tree: Path, tmp_path: Path) -> None:
-    """Repomix is asked once for each content."""
+    """The packer asks Repomix once for each content."""
     (tree / "src" / "long.py").write_text("def f(): ...\n" * 2000)
     request = ContextRequest(role=role("src/**", budget=600), task="Do it.")
     packer = ContextPacker(repomix=fake_repomix(tmp_path))
@@ -218,7 +218,7 @@ async def test_what_has_no_room_is_shown_by_its_outline(tree: Path, tmp_path: Pa
 async def test_without_an_answer_of_repomix_packing_is_simple(
     tree: Path, tmp_path: Path, more: str
 ) -> None:
-    """A Repomix that fails takes nothing away."""
+    """A failure of Repomix does not fail the packing."""
     (tree / "src" / "long.py").write_text("def f(): ...\n" * 2000)
     request = ContextRequest(role=role("src/**", budget=600), task="Do it.")
     found = await ContextPacker(repomix=fake_repomix(tmp_path, more)).pack(request, tree)
@@ -228,7 +228,7 @@ async def test_without_an_answer_of_repomix_packing_is_simple(
 
 @pytest.mark.skipif(shutil.which("repomix") is None, reason="Repomix is not installed")
 async def test_the_real_repomix_answers_as_the_fake_one() -> None:
-    """ENG-22: the fake one of the tests above can do nothing that it cannot."""
+    """ENG-22: the fake Repomix of the tests above does nothing that the real one cannot."""
     repomix = Repomix.installed()
     assert repomix is not None
     texts = {
@@ -261,7 +261,7 @@ def test_the_command_prints_prompt_and_costs(tree: Path, monkeypatch: pytest.Mon
 
 
 def test_the_command_tells_what_was_left_out(tree: Path) -> None:
-    """Twenty in full, and how many more there are."""
+    """Twenty are listed, and then the number of the rest."""
     for number in range(30):
         (tree / "src" / f"f{number}.py").write_text("x" * 20_000)
     result = CliRunner().invoke(context, ["implementer", "Do it", "--repo", str(tree)])
@@ -279,7 +279,7 @@ def test_the_command_tells_what_was_left_out(tree: Path) -> None:
     ],
 )
 def test_the_command_refuses_with_one_line(tree: Path, words: list[str], message: str) -> None:
-    """And the status is 1."""
+    """The exit status is 1."""
     result = CliRunner().invoke(context, [*words, "--repo", str(tree)])
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(message)

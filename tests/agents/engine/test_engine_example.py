@@ -1,4 +1,4 @@
-"""The example of the engine, as its page says it is run."""
+"""The example of the engine, run as its page says."""
 
 from __future__ import annotations
 

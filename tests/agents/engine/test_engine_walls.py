@@ -16,8 +16,8 @@ from tests.agents.sandbox.dockerd import IMAGE
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(150)]
 
-# What it tries to do to the repository must fail or be undone; what it writes in its work tree is
-# applied, and so is what a step says in the end.
+# Its attacks on the repository must fail or be undone; its file in the work tree is applied, and
+# its final answer counts.
 WORKER = """
 echo hello > hello.txt
 common=$(sed -n 's/^gitdir: //p' .git | sed 's,/worktrees/.*,,')
@@ -41,7 +41,7 @@ GATES = """gates:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with a worker that tries things."""
+    """A repository with a worker that attacks it."""
     folder = tmp_path / "work"
     roles = folder / ".supervisor" / "roles"
     roles.mkdir(parents=True)
@@ -99,7 +99,7 @@ async def test_a_step_in_a_container_is_applied_and_writes_nothing_else(
 
 
 async def test_a_step_in_bubblewrap_is_applied_and_writes_nothing_else(repository: Path) -> None:
-    """The folder of the repository's git is read-only for it."""
+    """The worker cannot write the git folder of the repository."""
     try:
         await BubblewrapSandbox().check()
     except SandboxUnavailable as error:

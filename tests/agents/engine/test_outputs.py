@@ -1,4 +1,4 @@
-"""What workers answer, and what is made of answers that do not fit (ENG-36, ENG-37)."""
+"""The answers of workers, and the handling of answers that do not fit (ENG-36, ENG-37)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("form", ANSWERS)
 def test_an_output_is_found_in_whatever_form_it_is_answered(form: str) -> None:
-    """A model that talks before or after its JSON has answered all the same."""
+    """The JSON counts, even if the model talks before or after it."""
     found = read_output(OutputKind.IMPLEMENTATION, ANSWERS[form])
     assert isinstance(found, ImplementationOutput)
     assert (found.status, found.files_modified) == (WorkStatus.COMPLETED, ("src/login.py",))
@@ -73,7 +73,7 @@ def test_success_means_completed() -> None:
 
 
 def test_changes_may_be_objects() -> None:
-    """What a change looks like nobody prescribes; it becomes a line."""
+    """The form of a change is free; each becomes a line."""
     told = {**DONE, "changes": [{"file": "a.py", "change": "new"}], "more": 1}
     found = read_output(OutputKind.IMPLEMENTATION, json.dumps(told))
     assert isinstance(found, ImplementationOutput)
@@ -153,7 +153,7 @@ def test_changes_may_be_objects() -> None:
     ],
 )
 def test_what_does_not_fit_is_told_in_one_line(kind: OutputKind, answer: str, message: str) -> None:
-    """The next attempt is told what to mend, and where."""
+    """The next attempt is told what to correct, and where."""
     assert read_output(kind, answer) == OutputFault(message)
 
 
@@ -174,7 +174,7 @@ PIECES = st.text() | JSON.map(json.dumps) | st.sampled_from(["```json\n", "\n```
 
 @given(st.sampled_from(OutputKind), st.lists(PIECES, max_size=4).map("".join))
 def test_no_answer_raises(kind: OutputKind, answer: str) -> None:
-    """Whatever a model writes is an output or a failure of one line (ENG-37)."""
+    """Any answer of a model is an output or an error of one line (ENG-37)."""
     found = read_output(kind, answer)
     if isinstance(found, OutputFault):
         assert found.message

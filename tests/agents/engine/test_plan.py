@@ -1,4 +1,4 @@
-"""Plans: from a planner, from a file, and in which order they are worked on."""
+"""Plans: from a planner, from a file, and the order of their components."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_components_wait_for_their_phase_and_for_what_they_name(plan: Plan) -> N
 
 
 def test_a_plan_of_a_person_needs_no_more_than_it_says() -> None:
-    """What is left out has a default; a role may be named, and own keys are passed over."""
+    """Omitted keys have defaults, a role may be named, and the user's own keys are ignored."""
     plan = read_plan("plan.yaml", FILE)
     feature = plan.feature("feat-login")
     assert feature is not None
@@ -136,7 +136,7 @@ def test_a_plan_of_a_person_needs_no_more_than_it_says() -> None:
     ],
 )
 def test_what_is_no_plan_is_refused_with_its_line(old: str, new: str, message: str) -> None:
-    """A person finds at once what to mend."""
+    """A person finds at once what to correct."""
     with pytest.raises(InvalidEngineFile) as refused:
         read_plan("plan.yaml", FILE.replace(old, new))
     assert message in str(refused.value)

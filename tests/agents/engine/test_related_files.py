@@ -56,7 +56,7 @@ FILES = (
     ],
 )
 def test_imports_are_found(path: str, text: str, expected: list[str]) -> None:
-    """In the order of the text; what is no file of the tree is no import."""
+    """They come in the order of the text; only files of the tree count."""
     files = tuple(one for one in FILES if "auth" not in one or one in expected)
     assert list(related_files({path: text}, files)) == expected
 

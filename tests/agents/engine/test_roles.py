@@ -1,4 +1,4 @@
-"""Roles: what is shipped, what a project says, and what comes of both."""
+"""Roles: the shipped ones, those of a project, and the merge of both."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_each_value_knows_where_it_was_written() -> None:
 
 
 def test_roles_extend_each_other_in_chains() -> None:
-    """A chain ends at a shipped role, whose name is the base of all of it."""
+    """A chain ends at a shipped role, which is the base of all of them."""
     roles = book(
         web="extends: implementer\nsystem_prompt: Web.\ncontext: {priority_order: [web/**]}",
         react=(
@@ -152,7 +152,7 @@ def test_a_role_can_start_a_program() -> None:
 
 
 def test_a_role_can_stand_alone() -> None:
-    """Without `extends` it says its agent, its prompt and its form of answer itself."""
+    """Without `extends` a role declares its agent, its prompt and its form of answer itself."""
     alone = role("mine", mine="cli: codex\nsystem_prompt: Do.\noutput: review")
     assert (alone.base, alone.output, alone.gates) == ("", OutputKind.REVIEW, ())
     named = role("planner", planner="cli: codex\nsystem_prompt: Do.")
@@ -202,19 +202,19 @@ def test_a_wrong_role_is_refused_at_its_line(text: str, message: str) -> None:
 
 
 def test_a_circle_of_roles_is_refused() -> None:
-    """The message shows the way round."""
+    """The message shows the circle."""
     with pytest.raises(InvalidEngineFile, match="got a → b → c → a, wanted roles that end"):
         book(a="extends: b", b="extends: c", c="extends: a")
 
 
 def test_an_unknown_role_is_told_with_the_known_ones() -> None:
-    """So that a slip of the keyboard is seen at once."""
+    """A typing error is thus seen at once."""
     with pytest.raises(UnknownRole, match="got 'coder', wanted one of implementer, planner, rev"):
         book().role("coder")
 
 
 def test_roles_are_read_from_the_folder(tmp_path: Path) -> None:
-    """Other files than YAML are passed over; a second file for a role is refused."""
+    """Files other than YAML are ignored; a second file for a role is refused."""
     assert read_roles(tmp_path).names == ("implementer", "planner", "reviewer")
     folder = tmp_path / ".supervisor" / "roles"
     folder.mkdir(parents=True)
@@ -232,7 +232,7 @@ def test_roles_are_read_from_the_folder(tmp_path: Path) -> None:
 @settings(max_examples=25)
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c/**"]), max_size=3), max_size=4))
 def test_no_layer_loses_what_those_below_it_say(layers: list[list[str]]) -> None:
-    """However long a chain is, its lists hold the items of all, each once, oldest first."""
+    """The lists of a chain hold the items of all its roles, each once, oldest first."""
     files: dict[str, str] = {}
     for number, globs in enumerate(layers):
         below = f"r{number - 1}" if number else "planner"

@@ -1,4 +1,4 @@
-"""Which agent does a step, and why (ENG-33 to ENG-35)."""
+"""The agent that does a step, and the reason for this choice (ENG-33 to ENG-35)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_records_choose_among_the_agents_that_the_file_lists(
 
 
 def test_a_role_of_the_project_counts_before_all() -> None:
-    """And the shipped role after all, where no list is for the type or nothing is adapted."""
+    """The shipped role comes last: without a list for the type, or without adaptation."""
     own = evolve(ROLE, cli="gemini", own_cli=True)
     assert route(own, "refactoring", RULES, {}, 0.0).cli == "gemini"
     for rules, kind in ((RULES, "testing"), (evolve(RULES, enabled=False), "refactoring")):
@@ -121,7 +121,7 @@ def test_an_agent_that_rests_is_taken_only_if_all_do(
 
 
 def test_records_are_looked_at_again_after_some_attempts() -> None:
-    """Those of other types stay as they are."""
+    """The records of other types stay as they are."""
     other = ("testing", "codex")
     known = {("refactoring", "codex"): record(10, 10), other: record(1, 1)}
     latest = {("refactoring", "codex"): record(10, 29), other: record(1, 2)}

@@ -1,4 +1,4 @@
-"""What the folder `.supervisor` says, and how a mistake in it is told."""
+"""The folder `.supervisor`: how it is read, and how a mistake in it is reported."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_value_of_another_kind_is_refused_at_its_line(
     ],
 )
 def test_a_text_that_is_no_such_yaml_is_refused(text: str, message: str) -> None:
-    """Nothing that a file can hold ends in a traceback."""
+    """A file with any content gets an error of one line."""
     with pytest.raises(InvalidEngineFile) as caught:
         read_yaml("f.yaml", text)
     assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""Workers: what they are started with, and what is made of how they end (ENG-36, ENG-37)."""
+"""Workers: their orders, and the results of their attempts (ENG-36, ENG-37)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ SPENT: dict[str, object] = {
 async def test_how_an_attempt_ends_is_told_apart(
     stage: Stage, scripts: tuple[Script, ...], wanted: dict[str, object]
 ) -> None:
-    """An answer, one that does not fit, and none; and whether a circuit counts it."""
+    """The result tells a good answer, an invalid one and none apart, and what a circuit counts."""
     async with stage.host(*scripts) as host:
         result = await work(stage, host)
     assert {name: getattr(result, name) for name in wanted} == wanted
@@ -130,7 +130,7 @@ async def test_delays_before_retries_are_varied(stage: Stage) -> None:
 
 
 async def test_a_worker_that_gives_up_says_why(stage: Stage) -> None:
-    """It answered, so that its agent is sound."""
+    """The worker answered, so its agent is not at fault."""
     async with stage.host(ok(GAVE_UP)) as host:
         result = await work(stage, host)
     assert (result.gave_up, result.claims, result.is_agents_fault) == ("no such API", (), False)
@@ -170,7 +170,7 @@ async def test_an_agent_that_is_not_installed_is_no_crash(tmp_path: Path) -> Non
     ],
 )
 def test_an_order_is_what_the_role_says(kind: OutputKind, sandbox: str, access: Access) -> None:
-    """One fresh agent, which may do what its role needs and its sandbox holds."""
+    """It has one fresh agent, with the access that its role needs and its sandbox confines."""
     role = evolve(ROLE, output=kind, cli="claude:opus")
     choice = SandboxChoice(name=sandbox, mounts=(Mount(Path("/usr/share")),))
     order = worker_order(

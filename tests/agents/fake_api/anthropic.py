@@ -115,7 +115,7 @@ class Messages:
         return path.endswith("/messages")
 
     def wants_stream(self, path: str, body: Mapping[str, object]) -> bool:
-        """Return whether the answer shall come as a stream of events."""
+        """Return whether the answer is to come as a stream of events."""
         return body.get("stream") is True
 
     def stream(self, model: str, reply: Answer | UseTool) -> Sequence[str]:
@@ -145,5 +145,5 @@ class Messages:
         return _message(model, [_content(reply)], _stop(reply), OUTPUT_TOKENS)
 
     def refusal(self, error: Error) -> Refusal:
-        """Return how Anthropic says no."""
+        """Return the refusal that Anthropic sends for an error."""
         return _REFUSALS[error]

@@ -1,4 +1,4 @@
-"""What the server has to know of a vendor to speak as it does."""
+"""What the server must know of a vendor to speak its API."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Dialect(Protocol):
         ...
 
     def wants_stream(self, path: str, body: Mapping[str, object]) -> bool:
-        """Return whether the answer shall come as a stream of events."""
+        """Return whether the answer is to come as a stream of events."""
         ...
 
     def stream(self, model: str, reply: Answer | UseTool) -> Sequence[str]:
@@ -42,5 +42,5 @@ class Dialect(Protocol):
         ...
 
     def refusal(self, error: Error) -> Refusal:
-        """Return how this vendor says no."""
+        """Return the refusal that this vendor sends for an error."""
         ...

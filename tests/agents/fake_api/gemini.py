@@ -111,7 +111,7 @@ class GenerateContent:
         return path.endswith((":generateContent", ":streamGenerateContent"))
 
     def wants_stream(self, path: str, body: Mapping[str, object]) -> bool:
-        """Return whether the answer shall come as a stream of events."""
+        """Return whether the answer is to come as a stream of events."""
         return path.endswith(":streamGenerateContent")
 
     def stream(self, model: str, reply: Answer | UseTool) -> Sequence[str]:
@@ -133,5 +133,5 @@ class GenerateContent:
         return {"candidates": [candidate], "usageMetadata": _USAGE, "modelVersion": model}
 
     def refusal(self, error: Error) -> Refusal:
-        """Return how Google says no."""
+        """Return the refusal that Google sends for an error."""
         return _REFUSALS[error]

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which many other vendors speak too."""
+"""OpenAI's chat completions, an API that many other vendors speak too."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ChatCompletions:
         return path.endswith("/chat/completions")
 
     def wants_stream(self, path: str, body: Mapping[str, object]) -> bool:
-        """Return whether the answer shall come as a stream of events."""
+        """Return whether the answer is to come as a stream of events."""
         return body.get("stream") is True
 
     def stream(self, model: str, reply: Answer | UseTool) -> Sequence[str]:
@@ -79,5 +79,5 @@ class ChatCompletions:
         return {**head, "model": model, "choices": [choice], "usage": _USAGE}
 
     def refusal(self, error: Error) -> Refusal:
-        """Return how OpenAI says no."""
+        """Return the refusal that OpenAI sends for an error."""
         return REFUSALS[error]

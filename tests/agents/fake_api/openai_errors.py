@@ -1,4 +1,4 @@
-"""How OpenAI's APIs say no."""
+"""The refusals of OpenAI's APIs."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Responses:
         return path.endswith("/responses")
 
     def wants_stream(self, path: str, body: Mapping[str, object]) -> bool:
-        """Return whether the answer shall come as a stream of events."""
+        """Return whether the answer is to come as a stream of events."""
         return body.get("stream") is True
 
     def stream(self, model: str, reply: Answer | UseTool) -> Sequence[str]:
@@ -108,5 +108,5 @@ class Responses:
         return _completed(fresh_id("resp"), model, _item(reply))
 
     def refusal(self, error: Error) -> Refusal:
-        """Return how OpenAI says no."""
+        """Return the refusal that OpenAI sends for an error."""
         return REFUSALS[error]

@@ -1,4 +1,4 @@
-"""What a fake model may answer, in terms that belong to no vendor."""
+"""The replies of a fake model, in terms that belong to no vendor."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _numbers: Final = itertools.count(1)
 
 
 def fresh_id(kind: str) -> str:
-    """Return an id that no other answer has, as a vendor's are: CLIs tell answers apart by them."""
+    """Return a fresh id in the style of a vendor: CLIs tell answers apart by their ids."""
     return f"{kind}_fake{next(_numbers)}"
 
 
-# What each answer costs, whatever it says.
+# The usage of each answer, whatever its text.
 INPUT_TOKENS: Final = 1500
 """Tokens of one request, those from the cache included."""
 CACHED_TOKENS: Final = 300
@@ -46,7 +46,7 @@ REASONING_TOKENS: Final = 5
 
 
 class Error(Enum):
-    """Why a vendor refuses a request; each vendor has its own words and numbers for it."""
+    """A reason to refuse a request; each vendor has its own words and numbers for it."""
 
     UNAUTHORIZED = "unauthorized"
     """401: a wrong key."""
@@ -74,7 +74,7 @@ class Error(Enum):
 
 @frozen
 class Refusal:
-    """One vendor's way to say no.
+    """The refusal of one vendor.
 
     Attributes:
         status: HTTP status.

@@ -1,4 +1,4 @@
-"""The server itself: one loopback port that speaks as all vendors do, after a script."""
+"""The server itself: one loopback port that speaks the APIs of all vendors, after a script."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DIALECTS: Final[Sequence[Dialect]] = (
 
 @frozen
 class Exchange:
-    """One request for an answer of the model, and what it got.
+    """One request for an answer of the model, and its reply.
 
     Attributes:
         dialect: Name of the API.
@@ -52,8 +52,8 @@ class FakeApi:
     """A vendor on loopback that answers after a script; used by `async with`.
 
     The first request for an answer gets the first reply, the next one the next, and the last reply
-    is repeated for ever. What else a CLI asks for, such as lists of models, is not counted and gets
-    an empty document.
+    is repeated for ever. Other requests of a CLI, such as those for lists of models, are not
+    counted and get an empty document.
 
     Attributes:
         url: Where it listens, without a path, for example `http://127.0.0.1:40123`.
@@ -69,7 +69,7 @@ class FakeApi:
         self._more = asyncio.Event()
         # A handler is cancelled when its client goes away, or a hanging one would never end.
         server = web.Server(self._answer, handler_cancellation=True)
-        # For those whose client stays; 0 would mean for ever.
+        # Limits the wait for clients that stay; 0 would mean for ever.
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
 
     async def __aenter__(self) -> FakeApi:
@@ -109,7 +109,7 @@ class FakeApi:
 
 
 async def _body(request: web.BaseRequest) -> Mapping[str, object]:
-    # `request.read` refuses what is over 1 MiB, which no vendor does.
+    # `request.read` refuses more than 1 MiB, which no vendor does.
     read = await request.content.read()
     found: object = json.loads(read or b"{}")
     return cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
@@ -164,7 +164,7 @@ async def _cut(
     response = web.StreamResponse(headers={"content-type": kind})
     await response.prepare(request)
     await response.write(half.encode())
-    # The client shall see the half before it sees the end.
+    # The client must see the half before it sees the end.
     await asyncio.sleep(0.05)
     if request.transport is not None:
         request.transport.abort()

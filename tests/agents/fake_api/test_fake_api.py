@@ -1,4 +1,4 @@
-"""The fake vendor itself: what is sent, in which order, and what it remembers."""
+"""The fake vendor itself: what it sends, in which order, and what it remembers."""
 
 from __future__ import annotations
 

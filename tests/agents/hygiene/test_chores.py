@@ -1,4 +1,4 @@
-"""What the hygiene daemon cleans up after the mortals of one project (TREE-45, TREE-46)."""
+"""The chores of the hygiene daemon after the mortals of one project (TREE-45, TREE-46)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def marked(marker: Mapping[str, str]) -> Generator[Sleeper]:
 
 
 async def test_left_over_processes_of_dead_mortals_are_ended(project: Project) -> None:
-    """Those of an attempt that runs are spared; a second round finds nothing."""
+    """Processes of a running attempt are spared; a second round finds nothing."""
     chore = project_chores(project)["left-over processes"]
     with sleeper(project, 1) as alive, sleeper(project, 7) as left_over:
         (named,) = await sweep(chore)
@@ -115,7 +115,7 @@ def age(path: Path, days: float) -> None:
 
 
 async def test_stale_work_directories_are_removed(project: Project) -> None:
-    """Old ones of assignments that are no longer listed; nothing else."""
+    """Only the old folders of unlisted assignments are removed."""
     chore = project_chores(project)["stale work directories"]
     assert await sweep(chore) == []
     for name in ("a", "gone", "young"):
@@ -148,7 +148,7 @@ async def test_old_rows_are_deleted(project: Project) -> None:
 
 
 async def test_logs_are_rotated_where_the_list_says(tmp_path: Path) -> None:
-    """Beyond 10 MB, and five are kept; a list that says nothing has no such chore (G-13)."""
+    """A log beyond 10 MB is rotated; a smaller one stays, and a missing one is no error (G-13)."""
     work = parse(f'[list]\nlogs = "logs"\n{LIST}', tmp_path / "w.toml")
     async with Ledger(work.state) as ledger:
         project = Project(work, ledger, (), lambda _name, _id, _detail: None)
@@ -167,7 +167,7 @@ async def test_logs_are_rotated_where_the_list_says(tmp_path: Path) -> None:
 async def test_runs_of_open_assignments_stay_and_old_ones_of_done_ones_go(
     project: Project, tmp_path: Path
 ) -> None:
-    """Whoever goes on with an assignment may still look at what was tried."""
+    """The host that continues an assignment may still read its earlier runs."""
     async with RunStore(tmp_path / "runs" / "runs.sqlite3") as store:
         label = project.desk.memory.label(project.assignments[0])
         lease = await stored_run(store, "tried", label)
@@ -208,7 +208,7 @@ def chore_of(project: Project, store: RunStore, **settings: Any) -> Chore:
 async def test_the_attempt_of_a_dead_host_is_ended_and_that_of_a_living_one_spared(
     project: Project, tmp_path: Path
 ) -> None:
-    """So is what belongs to another list; a second round finds nothing (G-03, TREE-45)."""
+    """An attempt of another list is spared, too; a second round finds nothing (G-03, TREE-45)."""
     path = tmp_path / "runs" / "runs.sqlite3"
     label = f"{project.desk.memory.ledger.list_id}/a/1"
     async with RunStore(path) as dead:
@@ -232,7 +232,7 @@ async def test_the_attempt_of_a_dead_host_is_ended_and_that_of_a_living_one_spar
 
 
 async def test_what_a_finished_run_has_left_is_ended(project: Project, tmp_path: Path) -> None:
-    """Whichever host made it, and at once."""
+    """It is ended at once, even if the host that made it still lives."""
     async with RunStore(tmp_path / "runs" / "runs.sqlite3") as store:
         lease = await stored_run(store, "done", f"{project.desk.memory.ledger.list_id}/a/1")
         chore = chore_of(project, store)
@@ -244,7 +244,7 @@ async def test_what_a_finished_run_has_left_is_ended(project: Project, tmp_path:
 
 
 class Containers:
-    """A sandbox of containers, or of none as long as no engine answers."""
+    """A sandbox of containers, whose engine answers only while `answers` is set."""
 
     name, inherits = "docker", False
 
@@ -262,7 +262,7 @@ class Containers:
 async def test_containers_are_looked_for_where_an_engine_answers(
     project: Project, tmp_path: Path
 ) -> None:
-    """Only those of finished runs: who resumes a dead host's run goes on with its container."""
+    """Only those of finished runs: the next host adopts the container of a dead host's run."""
     path = tmp_path / "runs" / "runs.sqlite3"
     label = f"{project.desk.memory.ledger.list_id}/a/1"
     containers: Any = Containers()

@@ -1,4 +1,4 @@
-"""What hygiene finds of agents that are gone, with real git (TREE-45, TREE-46)."""
+"""The remains of agents that are gone, as hygiene finds them, with real git (TREE-45, TREE-46)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def age(path: Path, days: float) -> None:
 
 
 class Site:
-    """A project that has left something of everything behind."""
+    """A project with remains of every kind."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -75,7 +75,7 @@ class Site:
         return self.known
 
     async def filled(self) -> Site:
-        """Leave everything behind."""
+        """Leave all these remains."""
         made = {name: await self.git.changesets.open(name) for name in ("clean", "dirty", "open")}
         self.git.write(made["clean"].path, {"a.txt": "changed\n", "noise.log": "noise\n"})
         await self.git.changesets.discard(made["clean"], "stall")
@@ -93,7 +93,7 @@ class Site:
         return self
 
     def chores(self) -> list[Chore]:
-        """Return what a host, perhaps another one, would do."""
+        """Return the chores of a host, which may be another one."""
         changesets = self.git.host()
 
         def clock() -> float:
@@ -150,7 +150,7 @@ class Cut(BaseException):
 
 
 def steps(patch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
-    """Cut before the step number `at`; return a function that tells whether that came.
+    """Cut before the step number `at`; return a function that tells whether it was reached.
 
     A step is a git command, a renaming, a deleted session, and, of a folder that is being deleted,
     its beginning and the moment when only half of it is left.
@@ -192,7 +192,7 @@ def steps(patch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
 async def test_cut_anywhere_and_run_again_the_end_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a dirty work tree is never deleted (acceptance 19)."""
+    """A dirty work tree is never deleted (acceptance 19)."""
     reference = await Site(tmp_path / "reference").filled()
     await reference.sweep()
     wanted = await reference.state()
@@ -215,7 +215,7 @@ async def test_cut_anywhere_and_run_again_the_end_is_the_same(
 
 
 def copy(template: Site, folder: Path) -> Site:
-    """Return a site like another one, without making all of it again."""
+    """Return a copy of a site."""
     site = Site(folder)
     for part in ("repository", "sessions", "artifacts"):
         shutil.rmtree(folder / part, ignore_errors=True)
@@ -234,7 +234,7 @@ def copy(template: Site, folder: Path) -> Site:
 async def test_steps_of_dead_hosts_are_ended_and_those_of_living_ones_stay(
     tmp_path: Path,
 ) -> None:
-    """Their work trees are known to hygiene for as long as anything is left of them."""
+    """Hygiene knows a work tree of a step as long as anything is left of it."""
     git = GitWorld(tmp_path)
     dead, living = StepTrees(git.root), StepTrees(git.root)
     left = await dead.open("wf-1", "step-1")
@@ -255,7 +255,7 @@ async def test_steps_of_dead_hosts_are_ended_and_those_of_living_ones_stay(
 
 
 async def test_what_comes_back_before_it_is_deleted_stays(tmp_path: Path) -> None:
-    """Each deletion looks once more: things have changed since it was found."""
+    """Each deletion looks once more, as the state may have changed since the search."""
     site = await Site(tmp_path / "site").filled()
     before = await site.state()
     tree = site.git.root / ".worktrees/p-clean"
@@ -278,14 +278,14 @@ async def test_what_comes_back_before_it_is_deleted_stays(tmp_path: Path) -> Non
 
 
 async def test_a_work_tree_that_somebody_locked_is_passed_over(tmp_path: Path) -> None:
-    """It is not tried again and again."""
+    """The chore does not try to delete it again and again."""
     site = await Site(tmp_path / "site").filled()
     site.git.git("worktree", "lock", str(site.git.root / ".worktrees/p-clean"))
     assert await dry(site.chores()[1]) == []
 
 
 async def test_a_broken_work_tree_does_not_keep_the_others(tmp_path: Path) -> None:
-    """The chore fails behind them, and says why."""
+    """The chore deletes the others first; then it fails with the reason."""
     site = await Site(tmp_path / "site").filled()
     (site.git.root / ".git/worktrees/p-dirty/HEAD").write_text("rubbish\n")
     done: list[str] = []
@@ -297,7 +297,7 @@ async def test_a_broken_work_tree_does_not_keep_the_others(tmp_path: Path) -> No
 
 
 async def test_links_and_read_only_folders(tmp_path: Path) -> None:
-    """A link is left alone, and so is what it leads to; what is read-only goes all the same."""
+    """A link and its target stay; a read-only folder is deleted."""
     site = Site(tmp_path / "site")
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "file").touch()
@@ -313,7 +313,7 @@ async def test_links_and_read_only_folders(tmp_path: Path) -> None:
 
 
 class FakeSandbox:
-    """What a chore uses of a sandbox."""
+    """The methods of a sandbox that a chore calls."""
 
     def __init__(self, found: Mapping[str, tuple[Identity, ...]]) -> None:
         self.found = dict(found)
@@ -332,7 +332,7 @@ class FakeSandbox:
 
 
 async def test_what_attempts_have_left_running_is_ended(tmp_path: Path) -> None:
-    """Only of those that are over; where no engine answers there is nothing to do."""
+    """Only attempts that are over count; without an answer of the engine nothing is done."""
     over = {"run r1": {"OTPY_RUN": "r1"}, "run r2": {"OTPY_RUN": "r2"}}
 
     async def ended() -> dict[str, dict[str, str]]:

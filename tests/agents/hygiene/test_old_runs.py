@@ -1,4 +1,4 @@
-"""Runs that ended long ago leave the store, and what nobody may need again with them (G-13)."""
+"""Runs that ended long ago leave the store, and so does everything that only they need (G-13)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_runs_that_ended_over_a_month_ago_go(archive: Archive) -> None:
 
 
 async def test_what_somebody_may_go_on_with_stays(archive: Archive) -> None:
-    """A run without an end, of a dead host too, and those of work that is still to be done."""
+    """An unfinished run stays, also of a dead host, and so does a run of work still to be done."""
     path = archive.store.path
     async with RunStore(path, clock=archive.clock) as dead:
         await Archive(dead, archive.clock).made("left", ended=False)
@@ -103,7 +103,7 @@ async def test_a_run_that_is_wanted_again_meanwhile_stays(archive: Archive) -> N
 
 
 async def test_what_is_left_of_hosts_goes_too(archive: Archive) -> None:
-    """Also where no run is old: a host that made none leaves a row."""
+    """Such rows go even if no run is old: a host without runs leaves a row, too."""
     async with RunStore(archive.store.path, clock=archive.clock):
         pass
     assert await archive.sweep() == []
@@ -113,7 +113,7 @@ async def test_what_is_left_of_hosts_goes_too(archive: Archive) -> None:
 
 
 async def test_many_runs_go_in_parts_each_of_them_named_before(archive: Archive) -> None:
-    """So no line is endless, and no transaction either."""
+    """No line is endless, and no transaction either."""
     names = [f"run-{number:03}" for number in range(120)]
     for name in names:
         await archive.made(name)
@@ -185,7 +185,7 @@ def age(path: Path, days: float) -> None:
 
 
 async def test_private_files_of_runs_that_are_over_go(archive: Archive) -> None:
-    """A host that was killed before it could leaves them; those of an unfinished run stay."""
+    """A host that is killed early leaves them; those of an unfinished run stay."""
     await archive.made("over")
     await archive.made("at work", ended=False)
     for name in ("over", "at work", "unknown", "young"):

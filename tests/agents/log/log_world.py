@@ -55,7 +55,7 @@ class OldCompleted:
 @event_type("noted")
 @frozen(kw_only=True)
 class OtherNoted:
-    """What another program takes for it."""
+    """The same event as another program declares it."""
 
     lines: int
 
@@ -63,7 +63,7 @@ class OtherNoted:
 @event_type("noted")
 @frozen(kw_only=True)
 class Noted:
-    """Something nobody folds."""
+    """An event that no projection folds."""
 
     text: str
     number: float = 0.0
@@ -110,7 +110,7 @@ def to(stream: str, *events: object, expected: int | None = None) -> Append:
 
 
 def sql(path: Path, *statements: str) -> list[tuple[Any, ...]]:
-    """Do what another program could do to the file; return the rows of the last statement."""
+    """Change the file as another program could; return the rows of the last statement."""
     found: list[tuple[Any, ...]] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         for statement in statements:

@@ -1,4 +1,4 @@
-"""Commands of operators in the event log: written down before, answered after (G-16)."""
+"""Commands of operators in the event log: recorded before they run, answered after (G-16)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def arguments(**given: str) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the log is to be; its folder is not there yet."""
+    """The path of the log; its folder does not exist yet."""
     return tmp_path / "state" / "otpy" / "events.sqlite3"
 
 
 async def test_a_command_is_there_before_its_answer(path: Path) -> None:
-    """With whom it is about, who gave it and when; a long answer is cut."""
+    """The record names the subject and the actor; a long answer is cut."""
     log = CommandLog(path, "list/w")
     assert await log.of(None) == ()
     given = arguments(agent="a", text="x")
@@ -44,7 +44,7 @@ async def test_a_command_is_there_before_its_answer(path: Path) -> None:
 
 
 async def test_commands_about_a_run_stand_in_its_stream(path: Path) -> None:
-    """Each run's by itself."""
+    """Each run has its own stream."""
     log = CommandLog(path)
     for run, name in (("r", "cancel"), ("s", "kill"), ("r", "retry-now")):
         await log.end(await log.begin(name=name, run=run, arguments="{}", actor="ann"), "{}")
@@ -58,7 +58,7 @@ async def test_commands_about_a_run_stand_in_its_stream(path: Path) -> None:
 
 
 async def test_secrets_are_taken_out(path: Path) -> None:
-    """Of what was typed and of what was answered (G-04)."""
+    """Neither the command nor its answer keeps a secret (G-04)."""
     log = CommandLog(path, clean=lambda text: text.replace("hunter2", "[PASSWORD]"))
     number = await log.begin(name="answer", run="r", arguments=arguments(text="hunter2"), actor="a")
     await log.end(number, '{"answer": "hunter2"}')
@@ -68,7 +68,7 @@ async def test_secrets_are_taken_out(path: Path) -> None:
 
 
 async def test_looking_is_written_down_without_what_was_seen(path: Path) -> None:
-    """And following once, not for each page."""
+    """The many requests of one `--follow` are not recorded."""
     quiet = QuietLog(CommandLog(path))
     for name in ("status", FOLLOW, "logs"):
         number = await quiet.begin(name=name, run="", arguments=arguments(), actor="ann")
@@ -81,7 +81,7 @@ async def test_looking_is_written_down_without_what_was_seen(path: Path) -> None
 
 @pytest.mark.parametrize("spoil", ["PRAGMA user_version = 99", "PRAGMA application_id = 7"])
 async def test_a_log_that_cannot_be_used_leaves_nobody_helpless(path: Path, spoil: str) -> None:
-    """The socket carries out what cannot be written down, and writes it later."""
+    """The log refuses in a way that lets the socket carry the command out and record it later."""
     log = CommandLog(path)
     await log.begin(name="kill", run="r", arguments="{}", actor="ann")
     sql(path, spoil)

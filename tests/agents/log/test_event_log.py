@@ -1,4 +1,4 @@
-"""What is appended stands there for ever, in order, and once."""
+"""Appended events stay for ever, in their order, and once."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ pytestmark = pytest.mark.real_time
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the log is to be."""
+    """The path of the log."""
     return tmp_path / "events.sqlite3"
 
 
 async def test_events_have_one_order_over_all_streams(path: Path) -> None:
-    """And a number within their own stream; both go on where an earlier program left off."""
+    """Each event has a version in its own stream, too; both numbers go on in the next program."""
     async with log_at(path) as log:
         await log.append(to("a", started("1"), started("2")), to("b", started("3")))
         await log.append(to("a", completed("1")))
@@ -61,7 +61,7 @@ async def test_events_have_one_order_over_all_streams(path: Path) -> None:
 
 
 async def test_an_append_that_came_too_late_appends_nothing(path: Path) -> None:
-    """Who expects a version of a stream that somebody else has changed is told, in one line."""
+    """A writer that expects an outdated version of a stream gets an error of one line."""
     async with log_at(path) as log:
         await log.append(to("a", started("1"), expected=0))
         with pytest.raises(VersionConflict, match="stream 'a': got version 1, wanted 0"):
@@ -71,7 +71,7 @@ async def test_an_append_that_came_too_late_appends_nothing(path: Path) -> None:
 
 
 async def test_all_of_an_append_is_written_or_nothing(path: Path) -> None:
-    """With the projections, whatever breaks off in the middle."""
+    """An append that fails halfway leaves the log and the projections as they were."""
     async with log_at(path) as log:
         await log.append(to("a", started("1")))
         with pytest.raises(InvalidEventType, match="what JSON can hold"):
@@ -82,7 +82,7 @@ async def test_all_of_an_append_is_written_or_nothing(path: Path) -> None:
 
 
 async def test_a_cancelled_append_is_made_or_not_made(path: Path) -> None:
-    """Never half: it is carried to its end, and its caller is cancelled then."""
+    """It is never half done: it runs to its end, and only then is its caller cancelled."""
     async with log_at(path) as log:
         for turns in range(12):
             task = asyncio.ensure_future(log.append(to("a", started("1"), completed("1"))))
@@ -123,7 +123,7 @@ async def test_a_cancelled_append_is_made_or_not_made(path: Path) -> None:
     ],
 )
 async def test_the_file_itself_refuses_to_be_altered(path: Path, statement: str) -> None:
-    """Also for a program that knows nothing of us (ENG-06)."""
+    """It refuses any program, also one without this library (ENG-06)."""
     async with log_at(path) as log:
         await log.append(to("a", started("1"), completed("1")))
         before = sql(path, "SELECT * FROM events")
@@ -148,7 +148,7 @@ async def test_the_table_of_events_answers_plain_sql(path: Path) -> None:
 
 
 async def test_events_of_old_forms_are_read_as_new_ones(path: Path) -> None:
-    """Each version is made into the next; what stands in the file stays as it is (G-15)."""
+    """Each version is upcast to the next; the file stays as it is (G-15)."""
     async with EventLog(path, types=[OldCompleted]) as log:
         await log.append(to("a", OldCompleted(step_id="1", status="success", file="f.py")))
     async with log_at(path) as log:
@@ -159,7 +159,7 @@ async def test_events_of_old_forms_are_read_as_new_ones(path: Path) -> None:
 
 
 async def test_what_cannot_be_understood_can_still_be_read(path: Path) -> None:
-    """Of an unknown type, of a newer version, with other fields: one clear error each."""
+    """An unknown type, a newer version and other fields raise one clear error each."""
     async with log_at(path) as log:
         await log.append(to("a", completed("1"), Noted(text="x")))
     async with EventLog(path, types=[OldCompleted]) as log:
@@ -176,7 +176,7 @@ async def test_what_cannot_be_understood_can_still_be_read(path: Path) -> None:
 
 
 def test_types_that_could_not_be_read_back_are_refused() -> None:
-    """Where they are defined."""
+    """Their definition raises the error."""
     with pytest.raises(InvalidEventType, match="got upcasters for \\[\\], wanted one for each"):
         event_type("x", version=2)
     with pytest.raises(InvalidEventType, match="wanted an attrs class"):
@@ -188,7 +188,7 @@ def test_types_that_could_not_be_read_back_are_refused() -> None:
 
 
 async def test_secrets_are_taken_out_before_anything_is_written(path: Path) -> None:
-    """Out of texts at any depth, and of who did it (G-04)."""
+    """They are taken out of texts at any depth, and of the actor (G-04)."""
     async with log_at(path, clean=lambda text: text.replace("s3cret", "[KEY]")) as log:
         files = StepCompleted(step_id="1", status="success", files=("s3cret.py",))
         await log.append(Append("a", [files, Noted(text="a s3cret")], actor="me s3cret"))
@@ -197,7 +197,7 @@ async def test_secrets_are_taken_out_before_anything_is_written(path: Path) -> N
 
 
 async def test_a_follower_hears_of_every_event_in_order(path: Path) -> None:
-    """Of its own program at once, of another within a look; none is heard twice."""
+    """Events of its own program and of another one come in order, and none comes twice."""
     heard: list[int] = []
     all_heard = asyncio.Event()
 
@@ -222,7 +222,7 @@ async def test_a_follower_hears_of_every_event_in_order(path: Path) -> None:
 
 @pytest.mark.slow
 async def test_several_programs_append_at_the_same_time(path: Path) -> None:
-    """Positions have no gaps, versions neither, and the chain holds."""
+    """Positions and versions have no gaps, and the chain holds."""
     async with log_at(path):
         pass
     writer = (
@@ -244,7 +244,7 @@ async def test_several_programs_append_at_the_same_time(path: Path) -> None:
 
 
 def tear(path: Path) -> None:
-    """Leave half of a file."""
+    """Cut a file to half its size."""
     os.truncate(path, path.stat().st_size // 2)
 
 
@@ -252,7 +252,7 @@ def tear(path: Path) -> None:
 
 
 async def test_a_file_that_is_torn_is_one_clear_error(path: Path) -> None:
-    """Whatever of it is missing."""
+    """Half of the file is missing."""
     async with log_at(path) as log:
         await log.append(*(to(f"s{n}", Noted(text="x" * 500)) for n in range(100)))
     tear(path)
@@ -262,7 +262,7 @@ async def test_a_file_that_is_torn_is_one_clear_error(path: Path) -> None:
 
 
 async def test_the_log_of_a_newer_program_is_refused(path: Path) -> None:
-    """And left as it is."""
+    """The error names both schema versions."""
     async with log_at(path):
         pass
     sql(path, "PRAGMA user_version = 99")
@@ -272,7 +272,7 @@ async def test_the_log_of_a_newer_program_is_refused(path: Path) -> None:
 
 
 async def test_a_full_disk_is_one_clear_error_and_loses_nothing(path: Path) -> None:
-    """What was acknowledged stays; what was not is not there."""
+    """Acknowledged events stay; a refused event is not there."""
     async with log_at(path) as log:
         await log.append(to("a", started("1")))
         with closing(sqlite3.connect(path)) as other:
@@ -290,7 +290,7 @@ async def test_a_full_disk_is_one_clear_error_and_loses_nothing(path: Path) -> N
 async def test_a_log_that_another_program_locks_is_one_clear_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a bounded wait; then it can be written again."""
+    """The error comes after a bounded wait; later the log can be written again."""
     monkeypatch.setattr("otpy_agents.store.file.BUSY", 0.05)
     async with log_at(path) as log:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -302,7 +302,7 @@ async def test_a_log_that_another_program_locks_is_one_clear_error(
 
 
 async def test_a_log_that_cannot_be_written_can_be_read(path: Path) -> None:
-    """Looking at it needs no write."""
+    """A reader needs no write."""
     async with log_at(path) as log:
         await log.append(to("a", started("1")))
     lines: list[str] = []
@@ -312,7 +312,7 @@ async def test_a_log_that_cannot_be_written_can_be_read(path: Path) -> None:
 
 
 async def test_a_log_in_sqlite_is_an_event_store(path: Path) -> None:
-    """Whoever knows the behaviour alone can append, read, and ask what it has come to."""
+    """A caller that knows only the protocol can append, read, and ask for the state."""
     async with log_at(path) as log:
         store: EventStore = log
         (first,) = await store.append(to("a", started("1")))

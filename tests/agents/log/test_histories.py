@@ -1,4 +1,4 @@
-"""Whatever a history was, and wherever it was cut: the log is whole, and its projections fit."""
+"""After any history, and cut at any point, the log is whole, and its projections fit."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ asyncio.run(main())
 
 
 async def test_a_kill_at_any_statement_leaves_an_append_whole_or_undone(tmp_path: Path) -> None:
-    """With its projection: what was acknowledged is there, and never half of anything."""
+    """So is its projection: acknowledged events are there, and none is there by half."""
     path, acknowledged = tmp_path / "events.sqlite3", 0
     for statements in range(22):
         words = [sys.executable, "-c", WRITER, str(path), str(statements)]

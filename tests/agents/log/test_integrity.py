@@ -1,4 +1,4 @@
-"""Whoever changes, removes or moves an event is found out; what left the log can be checked too."""
+"""A changed, removed or moved event is found; events that left the log can be checked, too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRIGGERS = ("events_never_change", "events_stay", "events_come_last", "versions_
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the log is to be."""
+    """The path of the log."""
     return tmp_path / "events.sqlite3"
 
 
@@ -69,7 +69,7 @@ async def fill(path: Path) -> None:
 async def test_verify_names_the_first_event_that_does_not_fit(
     path: Path, changes: list[str], where: int
 ) -> None:
-    """By somebody who takes the triggers away first (G-14)."""
+    """The forger drops the triggers first (G-14)."""
     await fill(path)
     sql(path, *(f"DROP TRIGGER {name}" for name in TRIGGERS), *changes)
     async with EventLog(path) as log:
@@ -79,7 +79,7 @@ async def test_verify_names_the_first_event_that_does_not_fit(
 
 
 async def test_a_log_that_nobody_touched_is_whole(path: Path) -> None:
-    """Also an empty one, and one that goes on after it was closed."""
+    """So is an empty log, and one that goes on after it was closed."""
     async with log_at(path) as log:
         assert await log.verify() == 0
     await fill(path)
@@ -115,7 +115,7 @@ async def test_an_export_can_be_checked_without_the_log(path: Path) -> None:
 
 
 async def test_streams_that_are_over_move_into_an_archive(path: Path) -> None:
-    """The chain still holds, and what they came to stays; a stream that is written to stays."""
+    """The chain holds, and the tables stay; a stream with newer events stays in the log."""
     now = 100.0
     async with log_at(path, clock=lambda: now) as log:
         await log.append(to("old", started("1")), to("b", started("2")), to("old", completed("1")))
@@ -143,7 +143,7 @@ async def test_streams_that_are_over_move_into_an_archive(path: Path) -> None:
 
 
 async def test_an_archive_that_is_gone_or_changed_is_found(path: Path) -> None:
-    """By name, and nothing else is lost."""
+    """The error names the event or the file; the log itself stays whole."""
     async with log_at(path) as log:
         await log.append(to("a", started("1"), completed("1")))
         moved = await log.move(before=2000.0)
@@ -163,7 +163,7 @@ async def test_an_archive_that_is_gone_or_changed_is_found(path: Path) -> None:
 
 
 async def test_an_archive_that_cannot_be_written_takes_nothing_away(path: Path) -> None:
-    """Its folder is a file, or the disk is full."""
+    """Its folder may be a file, or the disk may be full."""
     async with log_at(path) as log:
         await log.append(to("a", started("1")))
         path.with_suffix(".archive").touch()
@@ -173,7 +173,7 @@ async def test_an_archive_that_cannot_be_written_takes_nothing_away(path: Path) 
 
 
 async def test_a_stream_that_is_written_to_meanwhile_stays(path: Path) -> None:
-    """Between the archive and the drop somebody may append; the archive then has a copy."""
+    """An append between archive and drop keeps the stream in the log."""
     async with log_at(path) as log:
         await log.append(to("a", started("1")), to("b", started("2")))
         change = log._file.change
@@ -192,7 +192,7 @@ async def test_a_stream_that_is_written_to_meanwhile_stays(path: Path) -> None:
 
 
 async def test_events_that_are_archived_cannot_come_back(path: Path) -> None:
-    """Nor can what is known of them be changed."""
+    """The record of them cannot be changed, either."""
     async with log_at(path) as log:
         await log.append(to("a", started("1")))
         await log.move(before=2000.0)
@@ -227,7 +227,7 @@ ROWS = st.lists(
 @given(ROWS, st.data())
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_single_change_breaks_a_chain(rows: list[dict[str, str]], data: st.DataObject) -> None:
-    """Of any value of any event, or an event left out."""
+    """Any value of any event may change, or an event may be missing."""
     last = FIRST
     chained: list[dict[str, Any]] = []
     lines: list[str] = []
@@ -250,7 +250,7 @@ def test_any_single_change_breaks_a_chain(rows: list[dict[str, str]], data: st.D
 
 
 def follow(rows: list[dict[str, Any]]) -> int:
-    """Follow a chain to its end; return where that is."""
+    """Follow a chain to its end; return the last position."""
     chain = Chain()
     for row in rows:
         chain.take(row)
@@ -258,7 +258,7 @@ def follow(rows: list[dict[str, Any]]) -> int:
 
 
 async def test_a_note_of_any_text_is_whole(path: Path) -> None:
-    """Also of characters that JSON escapes; a byte that was no UTF-8 is shown as such."""
+    """Its text may need escapes in JSON; text that is not UTF-8 is shown as U+FFFD."""
     texts = ["\ud800x", "\u2028", '"\\', "\x00", "é𝄞", ""]
     async with log_at(path) as log:
         for text in texts:
@@ -274,7 +274,7 @@ _VALUE = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=F
 def test_what_is_hashed_is_the_json_list_of_what_an_event_says(
     values: list[object], previous: bytes
 ) -> None:
-    """So that any program can compute it again, and none needs ours."""
+    """Any program can thus compute the hash, without this library."""
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     said = previous + text.encode("utf-8", "surrogatepass")
     assert hash_of(previous, values) == sha256(said).digest()

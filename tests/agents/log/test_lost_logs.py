@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real_time
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the log is to be."""
+    """The path of the log."""
     (tmp_path / "state").mkdir()
     return tmp_path / "state" / "events.sqlite3"
 
@@ -45,12 +45,12 @@ SPOILERS = pytest.mark.parametrize("spoil", [_delete, _delete_all, _replace])
 
 
 def content(path: Path) -> bytes | None:
-    """Return what stands there."""
+    """Return the bytes of the file; None if there is no file."""
     return path.read_bytes() if path.exists() else None
 
 
 def kept_in(path: Path) -> list[Path]:
-    """Return where what was lost is kept."""
+    """Return the files that keep a lost log."""
     return sorted(path.parent.glob(f"{path.name}.kept-*"))
 
 
@@ -65,7 +65,7 @@ async def held(path: Path) -> list[str]:
 async def test_nothing_is_written_into_a_log_that_is_gone(
     path: Path, spoil: Callable[[Path], None]
 ) -> None:
-    """All that was acknowledged is in a file beside it, which the error names, once and for all."""
+    """A file beside it keeps all acknowledged events; each error names that file."""
     async with log_at(path) as log:
         for number in range(3):
             await log.append(to("s", Noted(text=str(number))))
@@ -88,7 +88,7 @@ async def test_nothing_is_written_into_a_log_that_is_gone(
 
 
 async def test_an_append_is_not_acknowledged_if_the_log_goes_meanwhile(path: Path) -> None:
-    """It stands in what is kept, and nowhere else."""
+    """The event is in the kept file, and nowhere else."""
 
     def fold(_row: object, _event: object) -> None:
         path.unlink(missing_ok=True)
@@ -101,7 +101,7 @@ async def test_an_append_is_not_acknowledged_if_the_log_goes_meanwhile(path: Pat
 
 
 async def test_whoever_follows_is_told(path: Path) -> None:
-    """And does not wait for ever for events of a log that nobody writes any more."""
+    """A follower gets the error, and does not wait for ever for events that cannot come."""
     async with log_at(path) as log:
         await log.append(to("s", started("1")))
         heard: dict[int, str] = {}
@@ -120,7 +120,7 @@ async def test_whoever_follows_is_told(path: Path) -> None:
 
 
 async def test_all_who_have_it_open_are_told(path: Path) -> None:
-    """None begins a second log in silence; a new one can be opened at once."""
+    """No program silently begins a second log; a new one can be opened at once."""
     async with log_at(path) as one, log_at(path) as other:
         await one.append(to("s", Noted(text="both")))
         _delete_all(path)
@@ -134,7 +134,7 @@ async def test_all_who_have_it_open_are_told(path: Path) -> None:
 
 
 async def test_a_folder_that_is_gone_is_one_line_too(path: Path) -> None:
-    """Which says that nothing could be kept."""
+    """The line says that nothing could be kept."""
     async with log_at(path) as log:
         await log.append(to("s", Noted(text="x")))
         shutil.rmtree(path.parent)
@@ -145,7 +145,7 @@ async def test_a_folder_that_is_gone_is_one_line_too(path: Path) -> None:
 async def test_a_teller_says_so_and_goes_on_in_a_new_log(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it had told before is kept, what it tells from then on is in the new one."""
+    """The earlier events are kept; the later events are in the new log."""
     monkeypatch.setattr(teller_module, "_FIRST_DELAY", 0.01)
     lines: list[str] = []
     async with Teller(path, complain=lines.append) as teller:

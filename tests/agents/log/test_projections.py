@@ -1,4 +1,4 @@
-"""A projection is what a fold over the log gives: at once, later, and after anything went wrong."""
+"""A projection equals a fold over the log: at once, later, and after a failure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.real_time
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the log is to be."""
+    """The path of the log."""
     return tmp_path / "events.sqlite3"
 
 
 async def test_a_row_changes_with_the_event_it_comes_from(path: Path) -> None:
-    """It can be made, changed and taken away; who needs no row makes none."""
+    """An event can create its row, change it and remove it."""
     async with log_at(path) as log:
         await log.append(to("a", started("1"), started("2")))
         assert await log.rows("steps") == {
@@ -34,7 +34,7 @@ async def test_a_row_changes_with_the_event_it_comes_from(path: Path) -> None:
 
 
 async def test_what_it_was_at_any_position_or_moment_can_be_read(path: Path) -> None:
-    """Of the whole log, or of one stream alone (ENG-10)."""
+    """The state of the whole log or of one stream is folded (ENG-10)."""
     now = 100.0
     async with log_at(path, clock=lambda: now) as log:
         await log.append(to("a", started("1")), to("b", started("2")))
@@ -50,7 +50,7 @@ async def test_what_it_was_at_any_position_or_moment_can_be_read(path: Path) -> 
 
 
 async def test_a_new_projection_knows_all_that_was_before_it(path: Path) -> None:
-    """Also one that another version of the program defines otherwise."""
+    """So does another version of a projection, with another definition."""
     async with EventLog(path, types=TYPES) as log:
         await log.append(to("a", started("1"), completed("1")))
     async with log_at(path) as log:
@@ -65,7 +65,7 @@ async def test_a_new_projection_knows_all_that_was_before_it(path: Path) -> None
 
 
 async def test_a_program_that_knows_less_leaves_nothing_out(path: Path) -> None:
-    """What it appends is folded by the next who knows the projection."""
+    """The next program that knows the projection folds the events of the other."""
     async with log_at(path) as log, EventLog(path, types=TYPES) as other:
         await log.append(to("a", started("1")))
         await other.append(to("a", completed("1")))
@@ -78,7 +78,7 @@ async def test_a_program_that_knows_less_leaves_nothing_out(path: Path) -> None:
 
 
 async def test_a_table_that_was_altered_is_told_and_made_anew(path: Path) -> None:
-    """Each row that is not what the log says, with both."""
+    """The comparison lists each row that differs, with both values."""
     async with log_at(path) as log:
         await log.append(to("a", started("1"), started("2")))
         running = {"status": "running", "events": 1}
@@ -131,13 +131,13 @@ async def test_an_error_in_a_fold_takes_the_append_back(path: Path) -> None:
 def test_a_projection_that_can_have_no_table_is_refused(
     changes: dict[str, Any], wanted: str
 ) -> None:
-    """Where it is defined."""
+    """Its definition raises the error."""
     with pytest.raises(InvalidProjection, match=wanted):
         evolve(STEPS, **changes)
 
 
 async def test_a_row_with_an_unknown_column_is_refused(path: Path) -> None:
-    """Else what it says would be lost in silence."""
+    """Its value would otherwise be lost silently."""
 
     def fold(_row: Any, _event: Stored) -> dict[str, Any]:
         return {"status": "x", "extra": 1}

@@ -1,4 +1,4 @@
-"""What is told is in the log soon; nobody waits for it, and nothing fails because of it."""
+"""Told events are in the log soon; no caller waits for that, and no caller fails because of it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ pytestmark = pytest.mark.real_time
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the log is to be; its folder is not there yet."""
+    """The path of the log; its folder does not exist yet."""
     return tmp_path / "state" / "otpy" / "events.sqlite3"
 
 
 async def told(path: Path) -> list[Stored]:
-    """Return what stands in the log."""
+    """Return the events of the log."""
     async with EventLog(path) as log:
         return [event async for event in log.read()]
 
 
 async def test_what_is_told_is_in_the_log_in_order(path: Path) -> None:
-    """While it goes on, and all of it in the end; whole, and checked."""
+    """The first is there while the teller runs, all of them are at its end, and the chain holds."""
     async with Teller(path, clean=lambda text: text.replace("hunter2", "[X]")) as teller:
         teller.tell("run/a", "run.began", {"workflow_id": "a", "text": "hunter2"})
         await asyncio.sleep(0.2)
@@ -61,7 +61,7 @@ async def test_what_is_told_is_in_the_log_in_order(path: Path) -> None:
     ],
 )
 async def test_whatever_is_told_can_be_written(path: Path, value: object, kept: object) -> None:
-    """Else one strange event would keep all others back."""
+    """One strange event would otherwise keep back all others."""
     async with Teller(path) as teller:
         teller.tell("s", "strange", {"value": value, "status": 7})
     (event,) = await told(path)
@@ -71,7 +71,7 @@ async def test_whatever_is_told_can_be_written(path: Path, value: object, kept: 
 async def test_a_log_that_cannot_be_written_is_one_line_and_the_rest_waits(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as that is so; then all of it is there."""
+    """The events are in the log once it can be written."""
     monkeypatch.setattr(teller_module, "_FIRST_DELAY", 0.01)
     monkeypatch.setattr(teller_module, "_LAST_DELAY", 0.01)
     lines: list[str] = []
@@ -91,7 +91,7 @@ async def test_a_log_that_cannot_be_written_is_one_line_and_the_rest_waits(
 async def test_what_cannot_be_written_when_the_block_is_left_is_tried_once_more(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A write that began before says nothing about now."""
+    """The result of an earlier write says nothing about now."""
     begun = asyncio.Event()
     really = Teller._write
 
@@ -111,7 +111,7 @@ async def test_what_cannot_be_written_when_the_block_is_left_is_tried_once_more(
 
 @pytest.mark.parametrize("spoil", ["PRAGMA user_version = 99", "PRAGMA application_id = 7"])
 async def test_leaving_ends_though_the_log_is_not_ours(path: Path, spoil: str) -> None:
-    """Nothing is raised, and the file is left as it is."""
+    """The block raises nothing, and the file is left as it is."""
     async with users_log(path):
         pass
     sql(path, spoil)
@@ -125,7 +125,7 @@ async def test_leaving_ends_though_the_log_is_not_ours(path: Path, spoil: str) -
 async def test_the_oldest_are_let_go_when_nothing_can_be_written(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a full disk does not become a full memory."""
+    """A full disk thus does not fill the memory, too."""
     monkeypatch.setattr(teller_module, "_OWED", 5)
     path.parent.parent.mkdir()
     path.parent.write_text("")
@@ -140,7 +140,7 @@ async def test_the_oldest_are_let_go_when_nothing_can_be_written(
 
 
 async def test_two_programs_tell_at_the_same_time(path: Path) -> None:
-    """Into one order; each in its own."""
+    """All events are in one order, and those of each program in their own."""
 
     async def work(name: str) -> None:
         async with Teller(path) as teller:
@@ -167,7 +167,7 @@ sys.stdin.read()
 async def test_a_lock_holds_up_whoever_leaves_for_one_wait_only(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another program that writes for ever must not keep a host from its end."""
+    """Another program with an endless write must not keep a host from its end."""
     async with Teller(path) as teller:
         teller.tell("list/b", "counted", {"number": 0})
     waits = list[float]()

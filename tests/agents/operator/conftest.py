@@ -1,4 +1,4 @@
-"""What the tests of the operator socket share."""
+"""Shared by the tests of the operator socket."""
 
 from __future__ import annotations
 

@@ -106,23 +106,23 @@ class Host:
 
     @property
     def incarnation(self) -> int:
-        """Which life of the listening child it is."""
+        """The incarnation of the listening child."""
         return self.root.whereis("app/operator/socket").incarnation
 
     async def until(self, seen: Callable[[], object]) -> None:
-        """Wait until something is seen."""
+        """Wait until a condition holds."""
         while not seen():  # noqa: ASYNC110 - nobody here can tell when
             await asyncio.sleep(0.001)
 
     def waiting(self) -> int:
-        """Return how many commands have begun to wait."""
+        """Return the number of commands that have begun to wait."""
         return self.commands.told.count("waiting")
 
     @asynccontextmanager
     async def raw(
         self,
     ) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """Connect without manners."""
+        """Open a raw connection, and abort it at the end."""
         reader, writer = await asyncio.open_unix_connection(str(self.path))
         try:
             yield reader, writer

@@ -20,7 +20,7 @@ MISSING: list[dict[str, Any]] = [{}, {"run": None}, {"run": ""}, {"run": 7}]
 
 
 async def test_a_command_is_written_down_carried_out_and_answered(host: Host) -> None:
-    """In this order, with who gave it and what came of it (G-16)."""
+    """They come in this order, and the log has the actor and the outcome (G-16)."""
     assert await ask(host.path, "cancel", run="r", hard=True) == {"cancelled": "r"}
     assert host.commands.told == ["wrote down cancel", "cancel"]
     (begun,) = host.notebook.begun
@@ -33,7 +33,7 @@ async def test_a_command_is_written_down_carried_out_and_answered(host: Host) ->
 
 
 async def test_a_refusal_is_one_line_with_its_reason(host: Host) -> None:
-    """Whether the handler refuses, what it asked fails, or an argument is missing."""
+    """The handler may refuse, a call of the handler may fail, or an argument may be missing."""
     with pytest.raises(CommandRefused, match="got no backoff to cut") as refusal:
         await ask(host.path, "refuse")
     assert refusal.value.reason == CommandRefusal.REFUSED
@@ -47,7 +47,7 @@ async def test_a_refusal_is_one_line_with_its_reason(host: Host) -> None:
 
 
 async def test_a_command_nobody_knows_is_not_written_down(host: Host) -> None:
-    """The answer names those there are."""
+    """The answer names the known commands."""
     with pytest.raises(CommandRefused, match="got 'dance', wanted one of cancel, crash") as refusal:
         await ask(host.path, "dance")
     assert refusal.value.reason == CommandRefusal.UNKNOWN
@@ -57,7 +57,7 @@ async def test_a_command_nobody_knows_is_not_written_down(host: Host) -> None:
 async def test_a_command_that_the_disk_does_not_take_is_written_down_later(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is carried out at once, and in the log, with its answer, when there is room again."""
+    """It is carried out at once; the log has it, with its answer, once there is room again."""
     monkeypatch.setattr(server, "_FIRST_DELAY", 0.01)
     host.notebook.full = True
     await ask(host.path, "cancel", run="r")
@@ -77,7 +77,7 @@ async def test_a_command_in_a_log_that_is_spoilt_is_not_carried_out(host: Host) 
 
 
 async def test_a_handler_that_crashes_costs_its_own_answer_and_nothing_else(host: Host) -> None:
-    """The host lives on; who watches the loop gets the traceback."""
+    """The host lives on; the exception handler of the loop gets the error."""
     seen: list[BaseException] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: seen.append(context["exception"]))
@@ -93,27 +93,27 @@ async def test_a_handler_that_crashes_costs_its_own_answer_and_nothing_else(host
 
 
 async def test_an_answer_larger_than_a_socket_takes_at_once_disturbs_nobody(host: Host) -> None:
-    """CPython 3.11 loses the loop of a connection that sends its last while it is closing."""
+    """CPython 3.11 loses the loop of a connection that sends its last bytes while it closes."""
     for _ in range(3):
         assert len(str(await ask(host.path, "large"))) == 3 * 1024 * 1024
     assert host.incarnation == 1
 
 
 async def test_a_command_has_a_limit(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes too long is ended, and the operator is told."""
+    """A command that takes too long is ended, and the operator is told."""
     monkeypatch.setattr(server, "COMMAND_LIMIT", 0.01)
     with pytest.raises(CommandRefused, match="wait: took longer than"):
         await ask(host.path, "wait")
 
 
 async def test_an_answer_that_is_too_long_says_so(host: Host) -> None:
-    """It is no endless line that the client cannot read."""
+    """The client gets a short refusal in place of a line that it cannot read."""
     with pytest.raises(CommandRefused, match=r"got an answer of 5242.* bytes, wanted at most"):
         await ask(host.path, "huge")
 
 
 async def test_a_command_that_stops_the_host_is_answered(tmp_path: Path, host: Host) -> None:
-    """What was begun comes to its answer before the socket goes."""
+    """A command that was begun gets its answer before the socket goes."""
     asking = asyncio.create_task(ask(host.path, "wait"))
     await host.until(host.waiting)
     stopping = asyncio.create_task(host.root.terminate_child("operator"))
@@ -125,7 +125,7 @@ async def test_a_command_that_stops_the_host_is_answered(tmp_path: Path, host: H
 
 
 async def test_an_idle_client_does_not_hold_up_the_end(tmp_path: Path, host: Host) -> None:
-    """Only commands that were begun are waited for, and those not for long."""
+    """The end waits only for commands that were begun, and not for long."""
     async with host.raw() as (reader, _):
         await asyncio.sleep(0.01)
         began = asyncio.get_running_loop().time()
@@ -138,12 +138,12 @@ async def test_an_idle_client_does_not_hold_up_the_end(tmp_path: Path, host: Hos
 
 
 async def test_nobody_else_may_open_the_socket(host: Host) -> None:
-    """Its mode is 0600 before anybody could connect."""
+    """Its mode is 0600."""
     assert stat.S_IMODE(host.path.stat().st_mode) == 0o600
 
 
 async def test_the_listener_comes_back_after_a_crash(host: Host) -> None:
-    """On the same path, over what it left behind."""
+    """It listens on the same path, over the remains of the earlier life."""
     host.root.whereis("app/operator/socket").kill()
     operator = host.root.child("operator").supervisor
     assert isinstance(operator, otpy.Supervisor)
@@ -153,7 +153,7 @@ async def test_the_listener_comes_back_after_a_crash(host: Host) -> None:
 
 
 async def test_a_host_that_has_gone_is_told_from_one_that_is_silent(host: Host) -> None:
-    """With what to do about it; in the first case nothing was carried out."""
+    """The errors say what to do; a host that has gone carried out nothing."""
     with pytest.raises(NoAnswer, match=r"got nothing in 0.02 s, wanted an answer; the command may"):
         await ask(host.path, "wait", within=0.02)
     host.commands.gate.set()
@@ -167,7 +167,7 @@ async def test_a_host_that_has_gone_is_told_from_one_that_is_silent(host: Host) 
 
 
 async def test_a_host_that_dies_over_a_command_gave_no_answer(host: Host) -> None:
-    """The command may have been carried out, and the operator is told just that."""
+    """The error says that the connection ended without an answer."""
     asking = asyncio.create_task(ask(host.path, "wait"))
     await host.until(host.waiting)
     host.root.whereis("app/operator/socket").kill()

@@ -33,7 +33,7 @@ def line(**changes: object) -> bytes:
 
 
 def spoilt(entries: list[tuple[str, Any]]) -> bytes:
-    """Return an object that is no request, whatever else is in it."""
+    """Return an object that is not a request, with any entries."""
     return json.dumps({**dict(entries), "more": 1}).encode()
 
 
@@ -61,7 +61,7 @@ def spoilt(entries: list[tuple[str, Any]]) -> bytes:
 async def test_what_is_no_request_gets_a_clear_answer(
     host: Host, sent: bytes, message: str
 ) -> None:
-    """One line names what was got and what was wanted; nothing is written down or carried out."""
+    """One line names what was got and what was wanted; nothing is recorded or carried out."""
     answer = await host.told_raw(sent)
     assert (answer["ok"], answer["reason"]) == (False, CommandRefusal.MALFORMED)
     assert message in answer["message"]
@@ -74,7 +74,7 @@ async def test_what_is_no_request_gets_a_clear_answer(
     | st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES))).map(spoilt)
 )
 def test_no_line_is_too_strange_to_be_refused(sent: bytes) -> None:
-    """Whatever comes is a request or refused in one line; nothing else is raised."""
+    """Any line is refused, with an error of one line; nothing else is raised."""
     with pytest.raises(CommandRefused) as refusal:
         OperatorRequest.read(sent + b"\n")
     assert refusal.value.reason == CommandRefusal.MALFORMED
@@ -145,7 +145,7 @@ async def test_a_client_that_does_not_read_is_dropped(
 
 
 async def test_a_client_that_hangs_up_does_not_end_its_command(host: Host) -> None:
-    """What was begun is done, and written down."""
+    """A command that was begun is completed, and its answer is recorded."""
     async with host.raw() as (_, writer):
         writer.write(line(command="wait"))
         await host.until(host.waiting)
@@ -155,7 +155,7 @@ async def test_a_client_that_hangs_up_does_not_end_its_command(host: Host) -> No
 
 
 async def test_many_are_served_at_once_and_too_many_are_told_so(host: Host) -> None:
-    """Those who are served do not suffer, and the next may come when one has gone."""
+    """The served clients do not suffer, and another client may come once one has gone."""
     waiting = [asyncio.create_task(ask(host.path, "wait")) for _ in range(server.CLIENTS)]
     await host.until(lambda: host.waiting() == server.CLIENTS)
     with pytest.raises(CommandRefused, match="32 others are being served") as refusal:
@@ -167,7 +167,7 @@ async def test_many_are_served_at_once_and_too_many_are_told_so(host: Host) -> N
 
 
 async def test_a_flood_keeps_nothing_from_its_turn(host: Host) -> None:
-    """While hundreds come at once, the loop goes round, and each gets an answer."""
+    """The loop goes on under hundreds of clients, and each of them gets an answer."""
     rounds = 0
 
     async def tick() -> None:
@@ -183,16 +183,16 @@ async def test_a_flood_keeps_nothing_from_its_turn(host: Host) -> None:
     turned_away = [one.reason for one in answers if isinstance(one, CommandRefused)]
     assert set(turned_away) <= {CommandRefusal.BUSY}
     assert len(host.notebook.begun) == 300 - len(turned_away) >= server.CLIENTS
-    # At most so many are let in at one go, hence at least so many rounds in between.
+    # At most 16 are let in at a time, hence at least so many rounds in between.
     assert rounds >= 300 / 16
     assert host.incarnation == 1
 
 
-# --- who is who -----------------------------------------------------------------------------------
+# --- actors ---------------------------------------------------------------------------------------
 
 
 async def test_another_user_is_not_heard(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the file's mode has become."""
+    """The mode of the file does not matter."""
 
     def stranger(connection: socket.socket) -> actor.Actor:
         return evolve(actor.peer_of(connection), user="eve", uid=os.geteuid() + 1)
@@ -210,7 +210,7 @@ async def test_another_user_is_not_heard(host: Host, monkeypatch: pytest.MonkeyP
 
 
 def test_an_actor_is_named_as_far_as_it_is_known() -> None:
-    """User, number, process and terminal."""
+    """The name has the user, the number, the process and the terminal."""
     known = actor.Actor(user="ada", uid=1000, pid=42, tty="/dev/pts/3")
     assert str(known) == "ada (uid 1000, pid 42, /dev/pts/3)"
     assert str(evolve(known, pid=None, tty=None)) == "ada (uid 1000)"
@@ -248,7 +248,7 @@ def test_the_terminal_of_an_operator_is_seen() -> None:
 async def test_a_path_longer_than_the_kernel_takes_is_no_trouble(
     tmp_path: Path, host: Host
 ) -> None:
-    """Neither to who listens nor to who asks."""
+    """Both the host and the client can use it."""
     folder = tmp_path / ("long" * 20) / ("longer" * 20)
     folder.mkdir(parents=True)
     far = Host(folder / "1.sock", host.commands, host.notebook)
@@ -271,7 +271,7 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_socket_of_somebody_else_is_not_removed(tmp_path: Path) -> None:
-    """Who leaves last removes only its own file."""
+    """A host that leaves removes only its own file."""
     path = tmp_path / "1.sock"
     with bound(path):
         with bound(path):
@@ -303,7 +303,7 @@ async def test_an_answer_that_is_none_is_refused(tmp_path: Path, answer: bytes, 
 
 
 async def test_who_is_turned_away_before_it_spoke_learns_why() -> None:
-    """The answer of a host that has closed its end already is read all the same."""
+    """The client reads the answer of a host that has already closed its end."""
     ours, theirs = socket.socketpair()
     with ours:
         ours.setblocking(False)
@@ -313,6 +313,6 @@ async def test_who_is_turned_away_before_it_spoke_learns_why() -> None:
 
 
 async def test_a_request_that_is_too_long_is_not_sent(tmp_path: Path) -> None:
-    """It is refused before anybody is asked."""
+    """The client refuses it before it connects."""
     with pytest.raises(CommandRefused, match="got a line of more than 65536 bytes"):
         await ask(tmp_path / "1.sock", "cancel", run="x" * 70_000)

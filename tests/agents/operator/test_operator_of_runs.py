@@ -41,7 +41,7 @@ def left_in(folder: Path) -> set[str]:
 
 @pytest.mark.slow
 async def test_a_second_terminal_finds_the_host_of_a_run(tmp_path: Path) -> None:
-    """By the run's row; after a kill it is told what to do, and the next host tidies up."""
+    """The row of the run names it; after a kill the error says so, and the next host tidies up."""
     path = tmp_path / "runs.sqlite3"
     with Program(path, LISTENS_FOR_EVER) as host:
         listening = Path(host.line())

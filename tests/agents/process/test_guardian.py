@@ -1,4 +1,4 @@
-"""What the guardian of a worker does when its host dies."""
+"""The guardian of a worker, when its host dies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAEMON = "env -i setsid sh -c 'echo $$ >daemon; exec sleep 600' &"
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that nobody has reaped yet does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -61,7 +61,7 @@ class Host:
         self.process.wait(PATIENCE)
 
     async def gone(self) -> float:
-        """Wait until the guardian has ended, and return after how many seconds."""
+        """Wait until the guardian has ended, and return the seconds since the kill."""
         async with asyncio.timeout(PATIENCE):
             while alive(self.guardian.pid):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.005)
@@ -79,7 +79,7 @@ class Host:
         return await exit_on_disk(self.folder / "exit", self.marker, None)
 
     def close(self) -> None:
-        """Leave nothing behind, whatever became of the test."""
+        """End every process, after any outcome of the test."""
         self.process.kill()
         self.process.wait(PATIENCE)
         if self.process.stdout is not None:
@@ -90,7 +90,7 @@ class Host:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Host]]:
-    """Starts hosts."""
+    """Return a function that starts hosts."""
     hosts: list[Host] = []
 
     def started(script: str, *, grace: float = 2.0, mode: str = "wait") -> Host:
@@ -106,7 +106,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Host]]:
 async def test_a_worker_is_asked_to_end_when_its_host_is_killed(
     start: Callable[..., Host],
 ) -> None:
-    """It may clean up, and what it answers to SIGTERM is no exit of its own."""
+    """It may clean up, and its answer to SIGTERM is not an exit of its own."""
     host = start("trap 'echo bye >said; exit 0' TERM; echo up >up; while :; do sleep 0.01; done")
     await host.until("up")
     host.kill()
@@ -118,7 +118,7 @@ async def test_a_worker_is_asked_to_end_when_its_host_is_killed(
 
 @pytest.mark.real_time
 async def test_a_worker_that_refuses_is_gone_within_5_seconds(start: Callable[..., Host]) -> None:
-    """However long its grace is; what it forked goes with it."""
+    """The limit holds for any grace, and the worker's children are ended with it."""
     host = start("trap '' TERM; sleep 600 & echo up >up; while :; do sleep 0.1; done", grace=600.0)
     await host.until("up")
     host.kill()
@@ -140,7 +140,7 @@ async def test_a_daemon_with_a_clean_environment_is_found(start: Callable[..., H
 @LINUX
 @pytest.mark.real_time
 async def test_a_host_that_lives_finds_such_a_daemon_too(tmp_path: Path) -> None:
-    """It is told as left over, as any other is."""
+    """It is reported as left over, as any other process is."""
     script = f"{DAEMON} while [ ! -s daemon ]; do sleep 0.01; done"
     environment = {**os.environ, **attempt_marker(str(tmp_path), "a", 1)}
     async with spawn(["sh", "-c", script], cwd=tmp_path, env=environment) as worker:
@@ -152,7 +152,7 @@ async def test_a_host_that_lives_finds_such_a_daemon_too(tmp_path: Path) -> None
 
 @pytest.mark.real_time
 async def test_a_frozen_worker_is_ended_too(start: Callable[..., Host]) -> None:
-    """Who is stopped is woken to die."""
+    """A stopped worker is woken to die."""
     host = start("echo up >up; exec sleep 600")
     await host.until("up")
     os.kill(host.worker, signal.SIGSTOP)
@@ -166,7 +166,7 @@ async def test_a_frozen_worker_is_ended_too(start: Callable[..., Host]) -> None:
 async def test_an_exit_is_on_disk_before_the_host_is_told(
     start: Callable[..., Host], script: str, code: int
 ) -> None:
-    """So a host that dies at any moment after it leaves the exit to the next one."""
+    """A host that dies afterwards thus leaves the exit to the next host."""
     host = start(script, mode="hold")
     async with asyncio.timeout(PATIENCE):
         while alive(host.worker):  # noqa: ASYNC110 - it tells nobody
@@ -180,7 +180,7 @@ async def test_an_exit_is_on_disk_before_the_host_is_told(
 
 @pytest.mark.real_time
 async def test_output_does_not_break_when_the_host_dies(start: Callable[..., Host]) -> None:
-    """A worker that has more to say is not killed by SIGPIPE; it ends as it is asked to."""
+    """A worker with more output is not killed by SIGPIPE; it ends as it is asked to."""
     host = start(
         "trap 'echo more && echo well >said; exit 0' TERM; echo up >up; while :; do :; done"
     )
@@ -192,7 +192,7 @@ async def test_output_does_not_break_when_the_host_dies(start: Callable[..., Hos
 
 @pytest.mark.real_time
 async def test_signals_to_everybody_do_not_end_a_guardian(start: Callable[..., Host]) -> None:
-    """A service manager that stops all its processes leaves it to do its work."""
+    """The guardian survives a service manager that stops all its processes, and does its work."""
     host = start("trap '' TERM; echo up >up; while :; do sleep 0.1; done", grace=0.3)
     await host.until("up")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -220,7 +220,7 @@ async def test_a_killed_guardian_ends_its_worker(start: Callable[..., Host]) -> 
 async def test_a_guardian_that_hangs_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a worker never waits for somebody who is frozen."""
+    """The end of a worker never waits for a frozen guardian."""
     monkeypatch.setattr("otpy_agents.process.process.END_WITHIN", -0.8)
     before = {one.pid for one in psutil.Process().children()}
     async with spawn(["sleep", "600"], cwd=tmp_path, env=os.environ) as worker:
@@ -246,7 +246,7 @@ async def test_an_exit_that_the_host_brought_about_is_not_kept(tmp_path: Path) -
 
 
 async def test_an_exit_of_another_attempt_is_not_taken(tmp_path: Path) -> None:
-    """Marker, pid and start have to agree; half a line, as a full disk leaves it, is none."""
+    """Marker, pid and start must agree; half a line, as a full disk leaves it, is not an exit."""
     marker = attempt_marker("L", "a", 1)
     text = json.dumps(
         {"marker": marker, "pid": 5, "started": 100.0, "ended": 101.0, "returncode": 0}

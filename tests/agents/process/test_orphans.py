@@ -76,7 +76,7 @@ class Strays:
 
 @pytest.fixture
 def strays() -> Iterator[Strays]:
-    """Processes with a marker; whatever a test leaves is killed."""
+    """Processes with a marker; those that a test leaves are killed."""
     strays = Strays()
     yield strays
     for process in strays.started:
@@ -87,12 +87,12 @@ def strays() -> Iterator[Strays]:
 
 
 def recorded(process: subprocess.Popen[bytes]) -> Recorded:
-    """Return the process as the ledger would have it."""
+    """Return the process as the ledger records it."""
     return Recorded(process.pid, psutil.Process(process.pid).create_time())
 
 
 def test_a_process_is_found_by_its_marker(strays: Strays) -> None:
-    """Whatever carries the list's marker is found, oldest first, and says whose it is."""
+    """All processes with the list's marker are found, oldest first, with their assignment."""
     one = strays.start(OTPY_ASSIGNMENT="a", OTPY_INCARNATION="2")
     two = strays.start()
     found = find(strays.marker)
@@ -106,7 +106,7 @@ def test_a_process_is_found_by_its_marker(strays: Strays) -> None:
 def test_a_process_whose_program_is_just_being_loaded_is_waited_for(
     strays: Strays, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has neither words nor an environment yet; a thread of the kernel never has."""
+    """It has neither a command line nor an environment yet; a thread of the kernel never has."""
     one = strays.start()
     real, looks = orphans._read, 0
 
@@ -145,7 +145,7 @@ def test_a_bare_pid_is_never_trusted(strays: Strays) -> None:
 
 
 def test_ourselves_and_our_ancestors_are_spared() -> None:
-    """Even with the marker in our own environment nobody ends himself."""
+    """Neither a record of this process nor its session finds it or its ancestors."""
     me = psutil.Process()
     assert find({}, [Recorded(me.pid, me.create_time())]) == []
     assert all(
@@ -156,7 +156,7 @@ def test_ourselves_and_our_ancestors_are_spared() -> None:
 
 @pytest.mark.real_time
 async def test_what_refuses_is_killed_after_the_grace(strays: Strays) -> None:
-    """Both the polite and the stubborn are gone, and are told."""
+    """The obedient and the stubborn process are both ended and reported."""
     polite, stubborn = strays.start(), strays.start(STUBBORN)
     ended = await end(strays.marker, 0.1)
     assert {orphan.pid for orphan in ended} == {polite.pid, stubborn.pid}
@@ -178,7 +178,7 @@ async def test_a_pid_that_was_given_away_is_left_alone(strays: Strays) -> None:
 
 @pytest.mark.real_time
 async def test_what_has_left_its_group_meanwhile_is_ended_too(strays: Strays) -> None:
-    """Found in the group, gone from it before the group is signalled: it gets its own signal."""
+    """It was found in the group and left before the signal to the group: it gets its own signal."""
     leader, gone = strays.start(), strays.start()
     found = [attrs.evolve(orphan, group=leader.pid) for orphan in find(strays.marker)]
     assert await end_found(found, 0.0, group=leader.pid) == ()
@@ -187,7 +187,7 @@ async def test_what_has_left_its_group_meanwhile_is_ended_too(strays: Strays) ->
 
 @pytest.mark.real_time
 async def test_a_wrapper_is_spared_until_its_grace_is_over(strays: Strays) -> None:
-    """Whoever is inside gets the time that the wrapper's own end would take away."""
+    """The process inside gets the time that the end of its wrapper would take away."""
     wrapper, inside = strays.start(), strays.start()
     assert await end_found(find(strays.marker), 0.1, group=wrapper.pid, wrapped=True) == ()
     assert (wrapper.wait(), inside.wait()) == (-signal.SIGKILL, -signal.SIGTERM)
@@ -197,7 +197,7 @@ async def test_a_wrapper_is_spared_until_its_grace_is_over(strays: Strays) -> No
 async def test_systems_without_process_descriptors_are_served_too(
     strays: Strays, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the kernel cannot push the end of a stranger, it is looked for."""
+    """Without process descriptors the end of another process is polled."""
     monkeypatch.delattr(os, "pidfd_open")
     polite, stubborn = strays.start(), strays.start(STUBBORN)
     assert len(await end(strays.marker, 0.1)) == 2
@@ -239,7 +239,7 @@ def host(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 async def test_the_next_boot_finds_what_a_killed_host_left(
     host: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    """After kill -9 of host and guardian all is ended and the work is given back (G-03)."""
+    """After `kill -9` of host and guardian all is ended, and the work is pending again (G-03)."""
     kill_with_guardians(host.pid)
     host.wait(30)
     async with Ledger(tmp_path / "w.sqlite") as ledger:
@@ -268,7 +268,7 @@ async def test_the_next_boot_finds_what_a_killed_host_left(
 async def test_a_second_host_on_the_same_file_is_refused_at_once(
     host: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    """The message names the other process; once that is gone the file is free (G-19)."""
+    """The message names the other process; once that has ended the file is free (G-19)."""
     path = tmp_path / "w.sqlite"
     with pytest.raises(AlreadyRunning, match=f"in use by process {host.pid}") as caught:
         async with Ledger(path):

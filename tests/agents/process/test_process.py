@@ -28,7 +28,7 @@ SLEEP = "time.sleep(99)"
 
 
 class Worker:
-    """Starts Python code as a worker and notices when it says `up`."""
+    """Starts Python code as a worker, and notes its line `up`."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.list_id = uuid.uuid4().hex
@@ -111,7 +111,7 @@ async def test_an_end_is_a_code_or_a_signal(worker: Worker, script: str, expecte
 
 @pytest.mark.real_time
 async def test_a_worker_leads_its_own_session_and_has_no_input(worker: Worker) -> None:
-    """Its group, session and pid are one number, and reading from it ends at once."""
+    """Its group, session and pid are one number, and a read of its input ends at once."""
     code = "import os,sys;print(os.getpgid(0),os.getsid(0),os.getpid(),repr(sys.stdin.read()))"
     async with worker.python(code) as process:
         assert (await process.wait()).succeeded
@@ -120,14 +120,14 @@ async def test_a_worker_leads_its_own_session_and_has_no_input(worker: Worker) -
 
 @pytest.mark.real_time
 async def test_the_start_of_a_worker_is_known(worker: Worker) -> None:
-    """With its pid it names the process for good; one that has ended by then needs no name."""
+    """Together with the pid it identifies the process for ever."""
     async with worker.python(f"import time;{SLEEP}", grace=0.0) as process:
         assert process.create_time == psutil.Process(process.pid).create_time()
 
 
 @pytest.mark.real_time
 async def test_what_cannot_be_started_is_a_typed_error(worker: Worker, tmp_path: Path) -> None:
-    """A missing program, a missing folder and a file that is no program are told alike."""
+    """A missing program, a file that is not a program and a bad argument raise one error."""
     (tmp_path / "text").write_text("hello", encoding="utf-8")
     for argv in (["/no/such/program"], [str(tmp_path / "text")], ["a\0b"]):
         with pytest.raises(SpawnFailed) as caught:
@@ -224,7 +224,7 @@ async def test_a_frozen_worker_can_still_be_ended(worker: Worker) -> None:
 
 @pytest.mark.real_time
 async def test_pause_and_resume_act_on_the_group(worker: Worker) -> None:
-    """A worker that was let go on finishes as if nothing had been."""
+    """A worker that is resumed finishes normally."""
     async with worker.run(["sh", "-c", "echo up; read x </dev/null; exit 0"]) as process:
         await worker.up.wait()
         process.pause()
@@ -240,14 +240,14 @@ async def test_pause_and_resume_act_on_the_group(worker: Worker) -> None:
 
 @pytest.mark.real_time
 async def test_one_that_somebody_outside_lets_go_on_is_no_longer_paused(worker: Worker) -> None:
-    """Nobody has to look at it: `kill -CONT` is noticed within a second."""
+    """`kill -CONT` is noticed without a call."""
     async with worker.python("import time;print('up', flush=True);time.sleep(99)") as process:
         await worker.up.wait()
         process.pause()
         async with asyncio.timeout(PATIENCE):
             while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
-        await asyncio.sleep(0.6)  # it is seen frozen before it is seen awake
+        await asyncio.sleep(0.6)  # the worker must be seen frozen before it is seen awake
         assert worker.pauses == [True]
         os.killpg(process.pgid, signal.SIGCONT)
         async with asyncio.timeout(PATIENCE):
@@ -258,7 +258,7 @@ async def test_one_that_somebody_outside_lets_go_on_is_no_longer_paused(worker: 
 
 @pytest.mark.real_time
 async def test_each_byte_is_told_though_no_line_ends(worker: Worker) -> None:
-    """A budget of output holds for who never ends a line, too."""
+    """A budget of output thus also holds for a worker that never ends a line."""
     async with worker.python("print('x' * 300_000, end='')") as process:
         await process.wait()
     assert sum(worker.chunks) == process.output_bytes == 300_000
@@ -267,7 +267,7 @@ async def test_each_byte_is_told_though_no_line_ends(worker: Worker) -> None:
 @pytest.mark.real_time
 @pytest.mark.parametrize("cancels", [1, 2, 5])
 async def test_cancellation_leaves_nothing_behind(worker: Worker, cancels: int) -> None:
-    """However often the task is cancelled, the group is gone when it ends."""
+    """The group is gone when the task ends, after any number of cancellations."""
     process = worker.python(f"import os;os.fork() or os.setsid();{STUBBORN}{SLEEP}", grace=0.1)
 
     async def work() -> None:
@@ -287,7 +287,7 @@ async def test_cancellation_leaves_nothing_behind(worker: Worker, cancels: int) 
 
 @pytest.mark.real_time
 async def test_a_second_cancellation_cuts_the_grace(worker: Worker) -> None:
-    """Whoever asks twice does not wait for a grace of minutes."""
+    """The second cancellation does not wait for a grace of minutes."""
     process = worker.python(STUBBORN + SLEEP, grace=600)
     loop = asyncio.get_running_loop()
 
@@ -308,7 +308,7 @@ async def test_a_second_cancellation_cuts_the_grace(worker: Worker) -> None:
 
 @pytest.mark.real_time
 async def test_cancellation_while_starting_leaves_nothing_behind(worker: Worker) -> None:
-    """A worker that exists but was never handed over is ended too."""
+    """A worker that was started but never handed over is ended, too."""
     for turns in range(6):
         process = worker.python(STUBBORN + SLEEP, grace=0.05)
         task = asyncio.create_task(process.__aenter__())
@@ -350,7 +350,7 @@ async def test_an_anyio_scope_does_not_make_a_busy_loop_of_the_end(
 
 @pytest.mark.real_time
 async def test_a_listener_that_raises_does_not_stop_the_reading(worker: Worker) -> None:
-    """The loop's exception handler is told, and every line is still taken."""
+    """The loop's exception handler gets the error, and every line is still read."""
     told: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: told.append(str(context["exception"]))
@@ -402,13 +402,13 @@ def test_bytes_that_are_no_text_are_replaced() -> None:
 
 
 def test_signals_without_a_name_have_a_number() -> None:
-    """Real-time signals are told too."""
+    """Real-time signals are reported, too."""
     assert str(ExitStatus.of(-signal.SIGRTMIN - 3)).startswith(("SIG", "signal"))
     assert str(ExitStatus.of(-1000)) == "signal 1000"
 
 
 def test_the_environment_is_complete_and_clean(tmp_path: Path) -> None:
-    """A restarted worker is told why; nothing of an outer run shines through (TREE-36)."""
+    """A restarted worker gets the reason, but no variable of an outer run (TREE-36)."""
     environment = worker_environment(
         {"PATH": "/bin", "OTPY_LAST_EXIT": "outer", "A": "0"},
         {"A": "1"},

@@ -1,4 +1,4 @@
-"""Plays the part of the shell: a clock, one timer, and what was told to people."""
+"""Plays the part of the shell: a clock, one timer, and the notices to people."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Driver:
     """Drives one run by hand.
 
     Args:
-        state: Where it begins.
+        state: The first state.
         reload: Whether to put the state through JSON after every event.
     """
 
@@ -77,13 +77,13 @@ class Driver:
         return self
 
     def resume(self, *, adopted: bool = False, after: float = 0.0) -> tuple[Effect, ...]:
-        """Let the host die, and another go on with what was stored `after` seconds later."""
+        """Let the host die, and another resume the stored run `after` seconds later."""
         self.machine = RunMachine(RunState.from_json(self.machine.state.to_json()))
         return self.send(Resumed(self.machine.state.cooldowns, adopted), after)
 
     @property
     def number(self) -> int:
-        """The attempt that is going on."""
+        """The number of the attempt in progress."""
         attempt = self.machine.state.attempt
         assert attempt is not None, "no attempt is going on"
         return attempt.number
@@ -132,13 +132,13 @@ class Driver:
         )
 
     def ask(self, control: RunControl) -> AnswerControl:
-        """Ask for something and return the answer, of which there is one."""
+        """Ask for a control, and return the answer, of which there is one."""
         self.send(ControlAsked(control))
         (answer,) = self.of(AnswerControl, self.last)
         return answer
 
     def sibling(self, name: str, until: float) -> None:
-        """Let another run tell of a cooldown."""
+        """Let another run report a cooldown."""
         known = self.machine.state.cooldowns
         self.send(CooldownsSeen(known.with_cooldown(Cooldown(VendorAccount(name), until))))
 
@@ -165,7 +165,7 @@ class Driver:
 
     @property
     def launched(self) -> list[str]:
-        """Who was launched so far, in order."""
+        """The launched agents so far, in order."""
         return [one.agent.agent_id for one in self.of(LaunchAttempt)]
 
     @property

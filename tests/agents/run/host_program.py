@@ -2,7 +2,7 @@
 
     python -m tests.agents.run.host_program STORE FOLDER SANDBOX SCRIPT…
 
-begins a run of SCRIPT for each, or recovers what there is if none is given; every fact is a line of
+begins a run for each SCRIPT, or recovers the stored runs if there is none; every fact is a line of
 JSON. SANDBOX is `process`, `bubblewrap`, or the socket of a Docker engine.
 """
 

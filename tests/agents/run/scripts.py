@@ -10,12 +10,12 @@ __all__ = ["limited", "network", "ok", "plays", "says", "silent", "writes"]
 
 
 def plays(*steps: Step, deaf: bool = False) -> Script:
-    """Return what a program does that tells of no session by itself."""
+    """Return the script of a program that tells of no session by itself."""
     return Script(*steps, session=False, deaf=deaf)
 
 
 def writes(*texts: str, each: float = 0.0) -> Iterable[Write]:
-    """Return lines, so many seconds apart; those that begin with `!` go to the error stream."""
+    """Return lines, `each` seconds apart; those that begin with `!` go to the error stream."""
     for text in texts:
         yield Write(text=text.removeprefix("!"), stderr=text.startswith("!"), after=each)
 

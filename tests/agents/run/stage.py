@@ -1,4 +1,4 @@
-"""A host of runs whose attempts are scripted, and everything that was told about them."""
+"""A host of runs whose attempts are scripted, and all facts about them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Stage:
     """A folder with a store, a scripted sandbox, and the facts of all runs in order.
 
     Attributes:
-        scripts: What the next attempts do, of whichever run, or why they cannot be started; the
-            last one again and again.
-        most: How many attempts of one run there were at the same time.
+        scripts: The scripts of the next attempts, of any run, or the errors of their starts; the
+        last one is repeated.
+        most: The highest number of attempts of one run at the same time.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -88,12 +88,12 @@ class Stage:
 
     @property
     def log(self) -> list[str]:
-        """What stands in the log of all runs."""
+        """The lines in the log of all runs."""
         return [fact.text for fact in self.told(LogLine)]
 
     @property
     def delays(self) -> list[float]:
-        """How long was waited between attempts, as it was announced."""
+        """The announced delays between attempts, in seconds."""
         return [round(fact.delay, 3) for fact in self.told(WaitBegan)]
 
     def events(self, skip: str = r"attempt\.(output|event)|run\.phase") -> list[str]:

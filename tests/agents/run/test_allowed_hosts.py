@@ -1,4 +1,4 @@
-"""Whole runs behind walls that let out to the hosts of a list alone."""
+"""Whole runs behind walls that let out only to the hosts of a list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real_time
 
 
 async def test_what_a_run_asked_for_in_vain_stands_in_its_log(tmp_path: Path) -> None:
-    """ENG-12: its host answers, another does not, and a person sees which it was."""
+    """ENG-12: the allowed host answers, another one does not, and the log names it."""
     if reason := why_no_bubblewrap():
         pytest.skip(reason)
     facts: list[Fact] = []
@@ -45,7 +45,7 @@ async def test_what_a_run_asked_for_in_vain_stands_in_its_log(tmp_path: Path) ->
 
 
 def test_walls_with_a_way_out_say_which() -> None:
-    """Before an agent begins, a person reads what it can reach."""
+    """A person reads the reachable hosts before an agent begins."""
     choice = choice_of(
         "docker:i",
         ["claude", "command"],
@@ -66,7 +66,7 @@ def test_walls_with_a_way_out_say_which() -> None:
 
 
 def test_in_bubblewrap_a_login_is_seen_beside_a_list_of_hosts(tmp_path: Path) -> None:
-    """As with all of the network."""
+    """The login is mounted, as with the whole network."""
     choice = choice_of(
         "bubblewrap",
         ["codex"],

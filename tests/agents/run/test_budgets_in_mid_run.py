@@ -1,4 +1,4 @@
-"""A run that passes its budget while its agent works, and an answer that came before a stop."""
+"""A run that exceeds its budget while its agent works, and an answer that came before a stop."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_the_attempts_before_spent_counts_too() -> None:
 
 
 def test_a_session_that_is_gone_on_with_is_not_charged_for_again() -> None:
-    """A count of the whole session holds what the attempt before has told already."""
+    """The count of a whole session includes the usage that the earlier attempt has told."""
     it = working(budget_usd=2.0)
     usage = Usage(input=10, cost_usd=1.5)
     it.send(
@@ -96,7 +96,7 @@ def test_a_session_that_is_gone_on_with_is_not_charged_for_again() -> None:
 
 
 def test_a_session_that_an_attempt_did_not_name_is_not_charged_for_again() -> None:
-    """Who hears only its bill, as of one that outlived its host, knows what it went on with."""
+    """The machine knows the session that an attempt resumes, even if it hears only the usage."""
     it = working(budget_usd=2.0, policy=RetryPolicy(resume=True))
     before = Usage(input=10, cost_usd=1.5)
     end = AttemptGone(
@@ -120,7 +120,7 @@ def test_a_session_that_an_attempt_did_not_name_is_not_charged_for_again() -> No
 
 
 def test_a_run_without_a_budget_may_spend() -> None:
-    """Nothing is ended for money where nobody has set a limit."""
+    """Without a budget no attempt is ended for its cost."""
     it = working()
     it.send(Charged(number=1, usage=Usage(input=10, cost_usd=1e6)))
     assert not it.stops
@@ -128,7 +128,7 @@ def test_a_run_without_a_budget_may_spend() -> None:
 
 @pytest.mark.parametrize("control", [RunControl.STOP, RunControl.CANCEL, RunControl.KILL])
 def test_an_answer_wins_over_a_stop_that_came_later(control: RunControl) -> None:
-    """It is done, and nobody pays for it twice, whoever stops it and however it takes that."""
+    """The work is done, and it is not paid for twice, under any kind of stop."""
     it = working()
     it.ask(control)
     end = AttemptGone(number=1, classification=Classification(), exit_code=143, answered=True)
@@ -142,7 +142,7 @@ def test_an_answer_wins_over_a_stop_that_came_later(control: RunControl) -> None
 
 
 def test_an_error_that_was_told_does_not_win_over_a_stop() -> None:
-    """Only finished work is worth keeping: a failure is read into nothing that we have ended."""
+    """Only finished work counts: an attempt that was stopped has no failure."""
     it = working()
     it.ask(RunControl.STOP)
     verdict = Classification(detail=Detail.NETWORK, message="reset")
@@ -151,7 +151,7 @@ def test_an_error_that_was_told_does_not_win_over_a_stop() -> None:
 
 
 def test_a_run_that_was_stopped_is_listed_as_that() -> None:
-    """It has not failed: whoever stopped it may go on with its session."""
+    """It has not failed: its session can be resumed."""
     it = working()
     it.ask(RunControl.STOP)
     it.stopped()
@@ -179,7 +179,7 @@ async def test_an_agent_that_does_not_stop_by_itself_is_ended_within_a_request(
 
 
 async def test_the_price_of_the_answer_does_not_cut_the_answer(stage: Stage) -> None:
-    """The line that says it is done comes after the one that says what it cost."""
+    """The line with the answer comes after the line with the cost."""
     answers = plays(Write(text=spent(3.0)), Write(text=ANSWER, after=0.3), ExitWith(after=0.1))
     async with stage.host(answers) as host:
         handle = await host.submit(stage.order(budget_usd=1.0))
@@ -189,7 +189,7 @@ async def test_the_price_of_the_answer_does_not_cut_the_answer(stage: Stage) -> 
 
 
 async def test_an_agent_without_tools_is_ended_a_moment_after_its_price(stage: Stage) -> None:
-    """Who tells no tool and no end is not waited for longer than the last line takes."""
+    """An agent that tells no tool and no end gets only the time that a last line takes."""
     async with stage.host(plays(Write(text=spent(3.0)), Hang())) as host:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -207,7 +207,7 @@ async def test_who_has_answered_and_does_not_end_has_succeeded(stage: Stage) -> 
 
 
 async def test_a_stop_after_the_answer_leaves_the_run_done(stage: Stage) -> None:
-    """What was heard counts, although the process was ended with a signal."""
+    """The answer counts, although the process was ended with a signal."""
     async with stage.host(plays(Write(text=ANSWER), Hang())) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(5)
@@ -217,7 +217,7 @@ async def test_a_stop_after_the_answer_leaves_the_run_done(stage: Stage) -> None
 
 
 def test_an_agent_of_unknown_price_is_named_before_the_first_request(tmp_path: Path) -> None:
-    """One line for each, with what to set; nobody is named where no budget is set (G-08)."""
+    """Each has one line, with the setting to change; without a budget there is none (G-08)."""
     agents = (
         AgentInstance(agent_id="codex", agent_cli="codex"),
         AgentInstance(agent_id="claude", agent_cli="claude", model="ours"),

@@ -1,4 +1,4 @@
-"""Which agents a run may use, whatever the configuration says."""
+"""The agents that a run may use, under any configuration."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_chain_follows_the_fallbacks_and_always_ends(
 
 
 def test_a_cycle_and_a_bad_id_are_named_in_the_warning() -> None:
-    """Acceptance 3: who reads the log finds the line of the configuration to mend."""
+    """Acceptance 3: the log names the line of the configuration to correct."""
     cycle, _ = build_chain(select("ab", {"a": "b", "b": "a"}), DEFAULT)
     assert cycle.warnings == ("fallback 'b' -> 'a' leads back: the chain ends at 'b'",)
     bad, _ = build_chain(select("ab", {"a": "x"}), DEFAULT)
@@ -153,7 +153,7 @@ def test_every_problem_is_named_to_who_writes_the_configuration() -> None:
 def test_any_selection_gives_a_chain(
     names: list[str], fallbacks: dict[str, str], mode: SelectionMode, cursor: int
 ) -> None:
-    """RUN-32 to RUN-34: whatever is configured, a run has an agent, none twice, and it ends."""
+    """RUN-32 to RUN-34: under any configuration a run has an agent, none twice, and it ends."""
     selection = select("".join(names), fallbacks, mode)
     chain, following = build_chain(selection, DEFAULT, cursor)
     held = ids(chain) if names else ""
@@ -194,7 +194,7 @@ def test_an_agent_overrides_what_a_run_is_about() -> None:
 
 
 def test_an_account_is_a_credential_or_a_folder() -> None:
-    """G-06: agents with one login share its limits, whatever they are called."""
+    """G-06: agents with one login share its limits, under any name."""
     assert agent("a", config_dir="/x").account == agent("b", config_dir="/x").account
     assert agent("a", config_dir="/x").account != agent("b", config_dir="/y").account
     one = agent("a", config_dir="/x", credential="team")
@@ -211,7 +211,7 @@ def test_an_account_is_a_credential_or_a_folder() -> None:
     ],
 )
 def test_an_agent_that_cannot_be_started_is_refused(settings: dict[str, str], place: str) -> None:
-    """It fails where it is written, and names what to mend."""
+    """The constructor refuses it, and names what to correct."""
     with pytest.raises(InvalidRunSetting, match=place):
         AgentInstance(**settings)
 

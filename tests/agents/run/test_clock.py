@@ -1,4 +1,4 @@
-"""What a run does when its two clocks do not agree, and when its host comes late."""
+"""A run whose two clocks disagree, or whose host comes late."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def read(wall: float, steady: float, slept: float | None = 0.0) -> ClockReading:
 
 
 def test_clocks_that_go_alike_are_not_worth_a_word() -> None:
-    """Neither is what a time server corrects little by little."""
+    """The small corrections of a time server are not reported, either."""
     assert not read(1100, 200).since(read(1000, 100))
     assert not read(1100.9, 200).since(read(1000, 100))
 
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR])
 def test_a_clock_that_was_set_is_told_from_a_machine_that_slept(by: float) -> None:
-    """Both let the wall clock jump; only for one of them time went by."""
+    """Both make the wall clock jump; only during sleep did time pass."""
     assert read(1010 + by, 110).since(read(1000, 100)) == Moved(by=by)
     slept = read(1010 + HOUR + by, 110, HOUR).since(read(1000, 100))
     assert slept == Moved(by=by, slept=HOUR)
 
 
 def test_without_a_clock_that_counts_sleep_no_wait_gets_longer() -> None:
-    """A wall clock that is ahead counts as sleep, and one that is behind as set."""
+    """A wall clock that is ahead counts as sleep; one that is behind counts as set."""
     assert read(1010 + HOUR, 110, None).since(read(1000, 100, None)) == Moved(slept=HOUR)
     assert read(1010 - HOUR, 110, None).since(read(1000, 100, None)) == Moved(by=-HOUR)
 
@@ -61,7 +61,7 @@ def move(it: Driver, by: float, slept: float = 0.0) -> None:
 @pytest.mark.parametrize("by", [HOUR, -HOUR])
 @pytest.mark.parametrize("liveness", ["stall:200", "heartbeat:200", "deadline:200"])
 def test_no_limit_of_an_attempt_follows_the_wall_clock(liveness: str, by: float) -> None:
-    """Of 200 s, 150 are left, whatever the clock was set to."""
+    """Of 200 s, 150 are left, after any change of the clock."""
     it = run("a", liveness=Liveness.parse(liveness)).start()
     it.send(RunDue(), 50)
     move(it, by)
@@ -73,7 +73,7 @@ def test_no_limit_of_an_attempt_follows_the_wall_clock(liveness: str, by: float)
 
 @pytest.mark.parametrize("liveness", ["stall:200", "heartbeat:200", "deadline:200"])
 def test_an_agent_is_not_blamed_for_the_sleep_of_its_machine(liveness: str) -> None:
-    """It slept as well."""
+    """The agent slept as well."""
     it = run("a", liveness=Liveness.parse(liveness)).start()
     it.send(RunDue(), 50)
     move(it, 0, HOUR)
@@ -86,7 +86,7 @@ def test_an_agent_is_not_blamed_for_the_sleep_of_its_machine(liveness: str) -> N
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR])
 def test_a_delay_lasts_as_long_as_it_was_announced(by: float) -> None:
-    """Neither longer nor shorter, and what is stored is a moment of the clock as it goes now."""
+    """It is neither longer nor shorter, and the stored moment is one of the clock as it is now."""
     it = run("a").start()
     it.fail(Detail.NETWORK)
     it.send(RunDue(), 2)
@@ -101,7 +101,7 @@ def test_a_delay_lasts_as_long_as_it_was_announced(by: float) -> None:
 
 
 def test_a_delay_goes_on_while_the_machine_sleeps() -> None:
-    """Who wakes up an hour later need not wait any longer."""
+    """After an hour of sleep the run waits no longer."""
     it = run("a").start()
     it.fail(Detail.NETWORK)
     move(it, 0, HOUR)
@@ -135,7 +135,7 @@ def test_a_jump_is_one_line(by: float, slept: float, words: str) -> None:
 
 
 def test_what_nobody_could_hear_is_no_silence() -> None:
-    """40 s of silence before the host was stopped, and 60 that are left afterwards."""
+    """There were 40 s of silence before the host was stopped, and 60 are left afterwards."""
     it = run("a", liveness=Liveness.parse("stall:100")).start()
     since = it.now + 40
     it.now += 240
@@ -148,7 +148,7 @@ def test_what_nobody_could_hear_is_no_silence() -> None:
 
 
 def test_a_deadline_goes_on_while_nobody_listens() -> None:
-    """The agent did work meanwhile."""
+    """The agent worked in the meantime."""
     it = run("a", liveness=Liveness.parse("deadline:100")).start()
     it.send(Unheard(it.now, 99), 99)
     it.send(RunDue(), 1)
@@ -177,7 +177,7 @@ def test_a_rest_that_was_given_in_seconds_is_a_delay(by: float) -> None:
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR])
 def test_a_moment_that_a_vendor_named_is_one_of_the_wall_clock(by: float) -> None:
-    """3pm comes when the clock says so."""
+    """3 pm is a moment of the wall clock."""
     it = run("a").start()
     verdict = Classification(detail=Detail.QUOTA, retry_after=2 * HOUR, named=True)
     it.send(AttemptGone(number=1, classification=verdict, exit_code=1))
@@ -194,7 +194,7 @@ def test_a_moment_that_a_vendor_named_is_one_of_the_wall_clock(by: float) -> Non
 async def test_a_silence_within_its_limit_survives_a_clock_that_is_set(
     stage: Stage, clock: MockClock, by: float
 ) -> None:
-    """Of 200 s the agent needs 150; the clock is set in the middle, which is one line."""
+    """Of 200 s the agent needs 150; the clock is set in the middle, and one line tells it."""
     async with stage.host(plays(Write(text="done", after=150.0), ExitWith())) as host:
         handle = await host.submit(stage.order(liveness=Liveness.parse("stall:200")))
         await asyncio.sleep(90.0)
@@ -218,14 +218,14 @@ async def test_a_silence_beyond_its_limit_is_ended_in_time_all_the_same(
         await asyncio.sleep(90.0)
         clock.jump(by)
         await handle.wait()
-    assert 200 - 1e-6 <= clock.now < 215  # what wall clocks tell is that coarse, as floats
+    assert 200 - 1e-6 <= clock.now < 215  # floats of wall clocks are that coarse
 
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR])
 async def test_a_backoff_is_waited_out_by_the_clock_that_nobody_sets(
     stage: Stage, clock: MockClock, by: float
 ) -> None:
-    """It is told once, and lasts 5 s, between two attempts of 1 s."""
+    """The delay is told once, and lasts 5 s, between two attempts of 1 s."""
     async with stage.host(network(), ok()) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(2.0)

@@ -1,4 +1,4 @@
-"""What a person may ask of a run, in every state it can be in."""
+"""The controls that a person has over a run, in every state of it."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ STOPS = [
 def test_a_stop_of_an_attempt_ends_the_run(
     control: RunControl, line: str, ending: Ending, code: int
 ) -> None:
-    """RUN-60, RUN-61, RUN-63: no retry, no fallback, and nothing is read into the exit code."""
+    """RUN-60, RUN-61, RUN-63: no retry, no fallback, and the exit code is not interpreted."""
     it = running()
     it.ask(control)
     assert it.log == [line]
@@ -187,7 +187,7 @@ def test_a_stop_of_an_attempt_ends_the_run(
 def test_a_stop_during_a_wait_ends_the_run_at_once(
     control: RunControl, line: str, ending: Ending, code: int
 ) -> None:
-    """Acceptance 4, RUN-62: nothing is waited for any more, with the line that says so."""
+    """Acceptance 4, RUN-62: the wait ends, with the line that says so."""
     it = run("a")
     for _ in range(3):
         it.fail(Detail.RATE_LIMIT, "429")
@@ -200,7 +200,7 @@ def test_a_stop_during_a_wait_ends_the_run_at_once(
 
 
 def test_a_kill_overtakes_a_cancel() -> None:
-    """RUN-61: who asked nicely may stop asking nicely; the result is that of the kill."""
+    """RUN-61: a kill may follow a cancel; the result is that of the kill."""
     it = cancelling()
     it.ask(RunControl.KILL)
     assert it.stops == [False, True]
@@ -209,7 +209,7 @@ def test_a_kill_overtakes_a_cancel() -> None:
 
 
 def test_a_cancel_of_what_ends_already_changes_only_what_follows() -> None:
-    """An attempt that is asked to end is not asked twice."""
+    """An attempt that is already asked to end is not asked again."""
     it = switching()
     it.ask(RunControl.CANCEL)
     assert it.stops == [False]
@@ -218,7 +218,7 @@ def test_a_cancel_of_what_ends_already_changes_only_what_follows() -> None:
 
 
 def test_an_attempt_that_has_not_started_is_ended_too() -> None:
-    """It may be pulling an image: it is told, and its end is waited for."""
+    """It may be pulling an image: the run stops it, and waits for its end."""
     it = starting()
     it.ask(RunControl.CANCEL)
     it.start()
@@ -287,7 +287,7 @@ def test_a_person_may_force_what_the_policy_does_not_do_by_itself() -> None:
 
 
 def test_a_forced_fallback_takes_over_from_a_stall() -> None:
-    """What follows the end that is under way is what was asked last."""
+    """The latest request decides what follows the stop in progress."""
     it = stalling()
     it.ask(RunControl.FORCE_FALLBACK)
     assert it.stops == [False]

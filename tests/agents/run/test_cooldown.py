@@ -1,4 +1,4 @@
-"""What all runs know of accounts that were asked too often."""
+"""The cooldowns of accounts, as all runs know them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def table_of(cooldowns: list[Cooldown]) -> CooldownTable:
 def test_the_longest_cooldown_of_an_account_stands(
     mine: list[Cooldown], theirs: list[Cooldown], now: float
 ) -> None:
-    """In whatever order they are told, over whatever tables, and after what is over has gone."""
+    """It holds in any order, over any tables, and after expired cooldowns are pruned."""
     table = table_of(mine).merged(table_of(theirs))
     for account in ACCOUNTS:
         known = [one.until for one in (*mine, *theirs) if one.account == account]
@@ -37,6 +37,6 @@ def test_the_longest_cooldown_of_an_account_stands(
 
 
 def test_a_part_of_it_concerns_some_accounts() -> None:
-    """A run keeps what concerns its own chain."""
+    """A run keeps the cooldowns of its own chain."""
     table = table_of([Cooldown(account, 5) for account in ACCOUNTS])
     assert table.only(ACCOUNTS[:1]).entries == (Cooldown(ACCOUNTS[0], 5),)

@@ -1,4 +1,4 @@
-"""What crashes of our own code, and cancellations, do to a run: nothing that counts."""
+"""Crashes of our own code, and cancellations, do a run no harm that counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def talk(code: int = 0) -> Script:
 
 
 def strike(kind: str, path: str, number: int, times: int = 1) -> Fault:
-    """Return a crash in, or a kill at, the await of that number, in so many lives."""
+    """Return a crash or a kill at the `number`-th await, in the first `times` lives."""
     if kind == "crash":
         return faults.crash(path, RuntimeError("ours"), nth=number, times=times)
     return faults.cancel(path, nth=number, times=times)
@@ -48,7 +48,7 @@ async def made(stage: Stage, fault: Fault) -> tuple[RunHandle, bool]:
 
 
 async def check_books(stage: Stage, handle: RunHandle) -> None:
-    """Nothing runs, nothing ran twice at a time, and the store knows all of it."""
+    """Check that nothing runs, nothing ran twice at a time, and the store has all of it."""
     assert stage.sandbox.alive == ()
     assert stage.most == 1
     async with RunStore(stage.path, as_host=False) as store:
@@ -62,7 +62,7 @@ async def check_books(stage: Stage, handle: RunHandle) -> None:
 
 @pytest.mark.parametrize("kind", some(["crash", "cancel"]))
 async def test_a_task_that_dies_is_followed_by_one_that_goes_on(stage: Stage, kind: str) -> None:
-    """Raised in, or killed, at each of its awaits: no attempt twice at a time, nothing lost."""
+    """After a crash or kill at any await no attempt runs twice at a time, and nothing is lost."""
     number = 0
     for number in count(1):
         handle, hit = await made(stage, strike(kind, TASK, number))
@@ -93,9 +93,9 @@ async def test_two_lives_of_a_task_that_die_are_followed_by_a_third(
 async def test_an_attempt_that_dies_is_a_crash_if_it_was_killed_and_else_our_own_error(
     stage: Stage, kind: str, meaning: Detail
 ) -> None:
-    """The end of the child that makes the attempt is retried by the policy, and leaves nothing.
+    """The policy retries after the end of the attempt's child, which leaves nothing behind.
 
-    That it was killed explains everything; a crash of our own is a failure that nobody can explain.
+    A kill explains the end; a crash of our own code is a failure without an explanation.
     """
     number = 0
     for number in count(1):
@@ -129,7 +129,7 @@ async def test_a_task_that_always_dies_leaves_a_run_that_can_be_resumed(stage: S
 async def test_a_run_that_ends_hopelessly_does_not_disturb_others(stage: Stage) -> None:
     """One run's task that dies again and again costs no other run a restart."""
     with FaultPlan().active(growing=True) as injected:
-        # A word now and then wakes a run's task, however far it was when the fault came.
+        # Words wake a run's task now and then, at whatever await the fault hit it.
         words = writes(*(f"word {number}" for number in range(30)), each=1.0)
         done = Write(text="done", after=30.0)
         async with stage.host(plays(*words, done, ExitWith())) as host:
@@ -145,7 +145,7 @@ async def test_a_run_that_ends_hopelessly_does_not_disturb_others(stage: Stage) 
 @pytest.mark.parametrize("at", [0.0, 0.5, 1.5, 2.5, 5.0])
 @pytest.mark.parametrize("turns", some(range(0, 30, 3)))
 async def test_a_cancelled_host_leaves_nothing(stage: Stage, at: float, turns: int) -> None:
-    """Cancelled at any turn of the loop, and once more while it stops: nothing is alive."""
+    """After a cancellation at any turn, and another one during the stop, nothing is alive."""
 
     async def host_program() -> None:
         fails = plays(*writes("!connection reset", each=2.0), ExitWith(code=1), deaf=True)

@@ -1,4 +1,4 @@
-"""A cooldown that is over before its time, and one that is too long to be waited for."""
+"""A cooldown that ends before its time, and one that is too long for a wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOUR, DAY = 3600.0, 86400.0
 
 
 def test_a_success_ends_the_cooldown_of_its_account() -> None:
-    """C-15: who was asked in spite of it and did it has proven it over, for all runs."""
+    """C-15: an agent that succeeds in spite of its cooldown proves it over, for all runs."""
     it = run("a", cooldowns=cooldown("a", START + HOUR))
     it.ask(RunControl.RETRY_NOW)
     it.succeed()
@@ -37,7 +37,7 @@ def test_a_success_ends_the_cooldown_of_its_account() -> None:
 
 
 def test_a_success_proves_nothing_about_what_was_told_meanwhile() -> None:
-    """Its last request may have been made before: ten at work must not lift the limit of one."""
+    """Its last request may be older: ten runs at work must not lift the limit of one."""
     it = run("a")
     it.start()
     it.send(
@@ -48,7 +48,7 @@ def test_a_success_proves_nothing_about_what_was_told_meanwhile() -> None:
 
 
 def test_who_waits_goes_on_when_the_cooldown_is_ended() -> None:
-    """At once, and not when its time would have come."""
+    """The run goes on at once, before the announced moment."""
     it = run("a", cooldowns=cooldown("a", START + HOUR))
     it.send(CooldownsSeen(cooldown("a", START + HOUR)), 5)
     assert it.launched == []
@@ -58,7 +58,7 @@ def test_who_waits_goes_on_when_the_cooldown_is_ended() -> None:
 
 
 def test_who_is_cancelled_when_the_cooldown_is_ended_starts_nothing() -> None:
-    """An attempt would only be begun so as to be stopped."""
+    """An attempt would begin only to be stopped."""
     it = run("a", cooldowns=cooldown("a", START + HOUR))
     it.send(CooldownsSeen(CooldownTable()), 5)
     it.ask(RunControl.CANCEL)
@@ -74,7 +74,7 @@ def test_the_delay_of_a_retry_is_not_cut_by_the_end_of_a_cooldown() -> None:
 
 
 def test_a_cooldown_that_was_ended_is_not_written_again_by_the_next_host() -> None:
-    """One that is not there was lost with the dead host; one ended since leaves its moment."""
+    """A missing cooldown was lost with the dead host; one that was ended leaves its moment."""
     for shared, again in ((), 1), ((Cooldown(VendorAccount("a"), START + 9, START + 9),), 0):
         it = run("a")
         it.fail(Detail.QUOTA, retry_after=HOUR)
@@ -85,7 +85,7 @@ def test_a_cooldown_that_was_ended_is_not_written_again_by_the_next_host() -> No
 
 
 def test_a_wait_that_is_too_long_ends_the_run() -> None:
-    """As quota, before anything is started, with the moment; 24 h unless the policy says more."""
+    """The run ends with quota and the moment, before any start; the default limit is 24 h."""
     told = Cooldown(VendorAccount("a"), START + 30 * DAY, START, "quota, told by run 4e14")
     it = run("a", cooldowns=CooldownTable((told,)))
     assert (it.launched, it.result.ending, it.result.exit_code) == ([], Ending.QUOTA, 1)
@@ -102,7 +102,7 @@ def test_a_wait_that_is_too_long_ends_the_run() -> None:
 
 
 def test_another_agent_is_asked_instead_of_a_wait_that_is_too_long() -> None:
-    """The limit is of waits: who is free is asked as before."""
+    """The limit is for waits only: an agent that is free is asked as before."""
     it = run("a", "b", cooldowns=cooldown("a", START + 30 * DAY))
     assert it.launched == ["B"]
 
@@ -122,7 +122,7 @@ def test_an_account_rests_where_that_is_wanted(detail: Detail) -> None:
 
 
 def test_a_state_of_the_first_version_is_read() -> None:
-    """What it lacks is added as it was meant then."""
+    """Missing fields get the values that were meant then."""
     it = run("a", cooldowns=cooldown("a", START + HOUR))
     fields = json.loads(it.machine.state.to_json())
     fields["version"] = 1
@@ -144,12 +144,12 @@ def test_a_state_of_the_first_version_is_read() -> None:
     ],
 )
 def test_spans_are_rounded_to_the_smaller_of_two_units(seconds: float, text: str) -> None:
-    """Nobody who waits for three hours is told of two."""
+    """A wait of almost three hours is not told as one of two."""
     assert span(seconds) == text
 
 
 def test_a_long_wait_is_said_with_its_moment_and_who_said_so() -> None:
-    """So that nobody has to add up."""
+    """A person need not compute the moment."""
     told = Cooldown(VendorAccount("a"), START + 10756.8, START, "quota, told by run 4e14")
     it = run("a", cooldowns=CooldownTable((told,)))
     until = moment(told.until, START)

@@ -1,4 +1,4 @@
-"""What a run does about each kind of failure."""
+"""The reaction of a run to each kind of failure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_success_at_once_says_nothing_of_retries() -> None:
 
 
 def test_a_run_goes_through_the_states_of_the_requirements() -> None:
-    """RUN-25 to RUN-29: in this order, and what is passed through is told too."""
+    """RUN-25 to RUN-29: the phases come in this order; those that pass at once are told, too."""
     it = run("a", "b")
     it.fail(Detail.USAGE)
     it.succeed()
@@ -98,7 +98,7 @@ def test_retries_used_up_lead_to_the_next_agent(detail: Detail) -> None:
 
 
 def test_a_retry_is_counted_when_it_is_made() -> None:
-    """RUN-58: what is waited for is shown as the next number, and is no retry yet."""
+    """RUN-58: a pending retry is shown with its number, and does not count yet."""
     it = run("a")
     it.fail(Detail.NETWORK)
     assert (it.machine.state.status, it.machine.state.retries) == ("retrying (1/3)", 0)
@@ -146,7 +146,7 @@ def test_a_fatal_failure_ends_the_run(detail: Detail) -> None:
 
 @pytest.mark.parametrize("detail", FATAL)
 def test_a_fatal_failure_of_one_agent(detail: Detail) -> None:
-    """C-06: what is the agent's own moves along the chain, and is fatal at its end."""
+    """C-06: a failure of the agent alone leads along the chain, and is fatal at its end."""
     it = run("a", "b")
     it.fail(detail)
     if detail in {Detail.BUDGET, Detail.CONTEXT_OVERFLOW}:
@@ -210,7 +210,7 @@ def test_a_failure_without_a_reason_is_tried_once_more() -> None:
 
 
 def test_an_unknown_failure_takes_a_retry_from_the_same_counter() -> None:
-    """RUN-46: three retries of one agent, whatever each of them was for."""
+    """RUN-46: one agent has three retries, for all kinds of failure together."""
     it = run("a")
     for detail in (Detail.NETWORK, Detail.UNKNOWN, Detail.NETWORK):
         it.fail(detail)
@@ -253,7 +253,7 @@ def test_warnings_of_the_chain_are_logged() -> None:
 
 
 def test_money_that_is_spent_ends_the_run() -> None:
-    """Each attempt gets what is left, and none begins without any."""
+    """Each attempt gets the rest of the budget, and none begins without a rest."""
     it = run("a", budget_usd=2.0)
     it.fail(Detail.NETWORK, usage=Usage(cost_usd=0.5))
     it.wait()

@@ -33,7 +33,7 @@ class Disk:
         self.refused: list[float] = []
 
     def below(self, host: RunHost) -> None:
-        """Be the disk of a host."""
+        """Become the disk of a host."""
         store = host._site.store
         change = store._file.change
 
@@ -46,7 +46,7 @@ class Disk:
         store._file.change = limited  # type: ignore[method-assign]
 
     def fills(self, fact: Fact) -> None:
-        """Be full as soon as an attempt begins: a listener."""
+        """Fill up as soon as an attempt begins; this is a listener."""
         self.full |= isinstance(fact, AttemptBegan)
 
     def free_after(self, seconds: float) -> None:
@@ -77,7 +77,7 @@ def works(seconds: float) -> Script:
 
 
 async def test_an_agent_goes_on_until_there_is_room_again(stage: Stage, disk: Disk) -> None:
-    """One line names the file and the reason; what could not be stored is stored then."""
+    """One line names the file and the reason; the state is stored once there is room."""
     async with stage.host(works(100.0), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         disk.free_after(50.0)
@@ -94,7 +94,7 @@ async def test_an_agent_goes_on_until_there_is_room_again(stage: Stage, disk: Di
 
 
 async def test_the_disk_is_asked_ever_less_often(stage: Stage, disk: Disk) -> None:
-    """After 1 to 30 seconds, whatever the agent says meanwhile."""
+    """The pause grows from 1 to 30 seconds, whatever the agent writes in the meantime."""
     talk = plays(*writes(*(f"line {number}" for number in range(400)), each=0.5), ExitWith())
     async with stage.host(talk, listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
@@ -108,7 +108,7 @@ async def test_the_disk_is_asked_ever_less_often(stage: Stage, disk: Disk) -> No
 async def test_an_answer_that_cannot_be_stored_is_heard_all_the_same(
     stage: Stage, disk: Disk
 ) -> None:
-    """After half a minute, in which the agent's own files may go; the run can be resumed."""
+    """After half a minute the host gives up; the run is still unfinished in the store."""
     async with stage.host(ok("found it"), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         result = await handle.wait()
@@ -118,7 +118,7 @@ async def test_an_answer_that_cannot_be_stored_is_heard_all_the_same(
 
 
 async def test_no_attempt_begins_that_cannot_be_stored(stage: Stage, disk: Disk) -> None:
-    """The run ends there; when there is room it can be gone on with, with the same counters."""
+    """The run ends there, and can be resumed once there is room."""
     async with stage.host(network(), ok(), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         with pytest.raises(LedgerUnwritable, match=FULL):
@@ -132,7 +132,7 @@ async def test_no_attempt_begins_that_cannot_be_stored(stage: Stage, disk: Disk)
 
 
 async def test_a_first_attempt_that_cannot_be_stored_is_not_begun(stage: Stage, disk: Disk) -> None:
-    """There is nobody who could go on."""
+    """No agent is at work that could go on."""
     async with stage.host(ok()) as host:
         disk.below(host)
         handle = await host.submit(stage.order())
@@ -161,7 +161,7 @@ async def test_a_run_is_ended_at_once_on_a_full_disk(
 
 
 async def test_what_was_asked_on_a_full_disk_is_stored_later(stage: Stage, disk: Disk) -> None:
-    """An end that was asked for while the agent took its time, by when there is room."""
+    """The cancel is stored once there is room, while the agent still takes its time."""
     async with stage.host(plays(Hang(), deaf=True), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         await asyncio.sleep(10.0)
@@ -173,7 +173,7 @@ async def test_what_was_asked_on_a_full_disk_is_stored_later(stage: Stage, disk:
 
 
 async def test_what_needs_room_is_refused_with_the_reason(stage: Stage, disk: Disk) -> None:
-    """Only an end is brought about without being stored."""
+    """Only a stop is carried out without being stored."""
     async with stage.host(works(60.0), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         await asyncio.sleep(10.0)
@@ -184,7 +184,7 @@ async def test_what_needs_room_is_refused_with_the_reason(stage: Stage, disk: Di
 
 
 async def test_a_host_ends_in_time_on_a_full_disk(stage: Stage, disk: Disk) -> None:
-    """Nothing of its runs is alive; they are unfinished, for the next host to go on with."""
+    """Nothing of its runs is alive; they are unfinished, so that the next host can resume them."""
     async with stage.host(silent(), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         await asyncio.sleep(10.0)
@@ -195,7 +195,7 @@ async def test_a_host_ends_in_time_on_a_full_disk(stage: Stage, disk: Disk) -> N
 
 
 def test_the_wait_doubles_up_to_half_a_minute() -> None:
-    """The decision over values: it is hopeless half a minute after the attempt has ended."""
+    """The outage counts as hopeless half a minute after the attempt has ended."""
     found = StoreOutage.found(0.0, flying=True, before=None)
     delays = [found.delay]
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Random histories: whatever happens to a run, in any order, the promises of `Witness` hold."""
+"""Random histories: the promises of `Witness` hold for any events in any order."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ POLICIES = st.builds(
     fatal_scope=st.sampled_from(FatalScope),
     resume=st.booleans(),
 )
-# What ends a run at once is drawn less often, or most histories would be over before they begin.
+# Events that end a run at once are rarer, or most histories would be over before they begin.
 LASTING = [
     *(Detail.NETWORK, Detail.RATE_LIMIT, Detail.UNKNOWN, Detail.CRASH),
     *(Detail.SESSION_INVALID, Detail.CONTEXT_OVERFLOW, Detail.USAGE),
@@ -105,7 +105,7 @@ def table(cooldowns: list[Cooldown]) -> CooldownTable:
 
 
 class Histories(RuleBasedStateMachine):
-    """What can happen to a run, in any order."""
+    """The events that can happen to a run, in any order."""
 
     world: Witness
     patience: int
@@ -150,7 +150,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(detail=DETAILS, end=ENDS)
     def it_fails(self, detail: Detail, end: AttemptGone) -> None:
-        """The attempt ends, in one way or another, and is waited for if it has to be."""
+        """The attempt fails; if there is none, the timer comes due first."""
         if not self.flies:
             self.the_timer_is_due()
         if self.flies:
@@ -186,7 +186,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def an_old_attempt_ends_again(self) -> None:
-        """An end that was told late, or twice."""
+        """The end of an attempt is told late, or twice."""
         done = Classification()
         for number in (self.number - 1, self.number + 1):
             self.send(AttemptGone(number=number, classification=done, exit_code=0))
@@ -201,7 +201,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0, 1, 20, 500]))
     def a_timer_comes_at_any_time(self, seconds: float) -> None:
-        """Too early, or much too late."""
+        """The timer comes too early, or much too late."""
         self.world.now += seconds
         self.send(RunDue())
 
@@ -236,7 +236,7 @@ class Histories(RuleBasedStateMachine):
         self.send(Resumed(adopted=adopted))
 
     def teardown(self) -> None:
-        """Whatever has happened, failing on and on brings every run to its end."""
+        """Repeated failures bring every run to its end, after any history."""
         if not hasattr(self, "world"):
             return
         self.send(BeginRun())
@@ -253,7 +253,7 @@ class Histories(RuleBasedStateMachine):
 
 @pytest.mark.hypothesis
 def test_whatever_happens_the_promises_hold() -> None:
-    """C-03, RUN-46 to RUN-49 and all of `Witness`; what is stored at any step goes on alike."""
+    """C-03, RUN-46 to RUN-49 and all of `Witness`; a run goes on the same from any stored state."""
     run_state_machine_as_test(
         Histories,
         settings=settings(

@@ -1,4 +1,4 @@
-"""What `kill -9` of a real host leaves, and what the next one makes of it."""
+"""The remains of a real host after `kill -9`, and the next host that finds them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HostProgram:
         raise AssertionError(f"{event} never came")
 
     def freeze(self) -> None:
-        """Let the host notice nothing any more."""
+        """Stop the host, so that it notices nothing."""
         self._process.send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
@@ -77,7 +77,7 @@ def told(facts: list[Fact], kind: type[Any]) -> list[Any]:
 
 
 async def until(so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(PATIENCE):
         while not so():  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0.01)
@@ -114,7 +114,7 @@ async def test_a_process_of_a_killed_host_is_ended_and_its_attempt_made_again(
 async def test_an_attempt_of_a_killed_host_is_over_within_5_seconds(
     tmp_path: Path, sandbox: str
 ) -> None:
-    """It may clean up; who refuses is killed, and nobody has to start the next host for that."""
+    """It may clean up; a process that refuses is killed. This needs no next host."""
     if sandbox == "bubblewrap" and why_no_bubblewrap():
         pytest.skip(why_no_bubblewrap())
     script = (
@@ -198,7 +198,7 @@ async def test_killed_at_any_moment_a_run_goes_on_without_a_double(
     assert (handle.id, result.ending) == (run, Ending.SUCCEEDED)
     assert not (tmp_path / "double").exists()
     assert alive(run) == []
-    # A failure that the dead host had not stored yet is one of an attempt that was interrupted.
+    # A failure that the dead host had not stored yet counts as an interrupted attempt.
     interrupted = sum(record.stopped is StopCause.INTERRUPTED for record in result.attempts)
     assert result.retry_count == result.total_attempts - 1 - interrupted
     assert interrupted <= 1
@@ -270,7 +270,7 @@ async def test_a_container_is_stopped_at_once(docker_socket: Path, tmp_path: Pat
 
 
 async def test_a_grandchild_does_not_outlive_its_attempt(tmp_path: Path) -> None:
-    """Whatever an attempt leaves running, in a session of its own too, is ended and named."""
+    """A process that an attempt leaves, also in a session of its own, is ended and named."""
     facts: list[Fact] = []
     async with (
         RunStore(tmp_path / "runs.sqlite3") as store,
@@ -300,7 +300,7 @@ async def test_a_cancel_ends_a_real_process_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_host_that_was_taken_for_dead_stops_at_once(tmp_path: Path) -> None:
-    """At its next write it learns that another has the run; it ends what runs, and tells."""
+    """At its next write it learns of the other host; it ends its attempt, and tells so."""
     path, facts = tmp_path / "runs.sqlite3", list[Fact]()
     script = "[ -e go ] && { echo done; exit; }; sleep 600"
     async with (

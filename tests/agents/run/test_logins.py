@@ -1,4 +1,4 @@
-"""With which login an agent asks: whose limits it shares, and who serves its model."""
+"""The login of an agent: the limits that it shares, and the provider of its model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def codex() -> AgentInstance:
 def test_codex_is_called_with_the_provider_it_is_set_up_with(
     config: str | None, *, key: bool, provider: str | None, tmp_path: Path
 ) -> None:
-    """Of a provider that is named it can be told to leave the waiting to us."""
+    """Codex can be told to leave the waits to us if its provider has a name."""
     login = {"OPENAI_API_KEY": "sk" if key else None}
     (tmp_path / "auth.json").write_text(json.dumps(login), encoding="utf-8")
     if config is not None:
@@ -55,7 +55,7 @@ def test_codex_is_called_with_the_provider_it_is_set_up_with(
 
 
 def test_a_key_in_the_environment_is_a_login_too(tmp_path: Path) -> None:
-    """As in CI, where nobody has logged in; but a project's or a container's choice stands."""
+    """CI has only a key; but the choice of a project or of a container stands."""
     around = {"HOME": str(tmp_path), "CODEX_API_KEY": "sk"}
     order = RunOrder(prompt="x", cwd=tmp_path / "work")
     assert provider_of(codex(), order, around) == "openai"
@@ -87,7 +87,7 @@ def test_each_key_is_an_account() -> None:
 
 
 def test_an_account_that_is_named_stays() -> None:
-    """And a folder of an agent's own counts before that of the environment."""
+    """An agent's own folder counts before that of the environment."""
     chain = AgentChain(
         agents=(
             AgentInstance(agent_id="a", agent_cli="claude", credential="team"),

@@ -111,7 +111,7 @@ def _end(chance: Random) -> AttemptGone:
 
 
 def test_far_into_a_run_the_promises_hold() -> None:
-    """All of `Witness`; and the histories do get to where they should."""
+    """`Witness` holds, and the histories reach every cause and every ending of their own."""
     causes: Counter[Cause] = Counter()
     endings: Counter[Ending] = Counter()
     for seed in range(SEEDS):
@@ -131,5 +131,5 @@ def test_far_into_a_run_the_promises_hold() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_history_is_the_same_each_time(seed: int) -> None:
-    """A seed that fails can be looked at again."""
+    """A seed that fails can be played again."""
     assert lived(seed).world.machine.state == lived(seed).world.machine.state

@@ -1,4 +1,4 @@
-"""What an attempt spent whose host has died, and what a host that goes on tells of it."""
+"""The usage of an attempt whose host has died, as the next host tells it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_a_lost_attempt_spent_counts_once(cumulative: bool, second: Usage) 
 
 @pytest.mark.parametrize(("code", "ending"), [(0, Ending.SUCCEEDED), (1, Ending.EXHAUSTED)])
 async def test_a_run_that_is_over_is_told_again(stage: Stage, code: int, ending: Ending) -> None:
-    """To whom its host owed the end: what it spent, how it ended and what was answered."""
+    """A caller that missed the end gets the usage, the result and the answer."""
     spent = '{"type": "usage", "input": 1500, "cached": 300, "output": 25}'
     answer = '{"type": "result", "text": "all good"}' if code == 0 else "no"
     told = (Write(text=spent, after=0.0), Write(text=answer, after=0.1))

@@ -1,4 +1,4 @@
-"""The policy of a run, seen in whole runs: what is counted, what ends it, what a person may do."""
+"""The policy of a run, in whole runs: the counts, the ends, and the commands of a person."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.agents.run.stage import Stage
 
 
 def refused() -> Script:
-    """An attempt whose key is not accepted."""
+    """Return an attempt whose key is refused."""
     return says('{"type": "error", "message": "invalid api key", "status": 401}', code=1)
 
 
@@ -30,7 +30,7 @@ def spends(cost: float, *, code: int = 1) -> Script:
 
 
 async def test_a_crash_is_restarted_once_for_nothing(stage: Stage) -> None:
-    """C-04, RUN-16 and RUN-17: at once and without a retry; the second one counts."""
+    """C-04, RUN-16 and RUN-17: the first crash costs no delay and no retry; the second counts."""
     async with stage.host(says(code=137), says(code=137), ok()) as host:
         result = await (await host.submit(stage.order())).wait()
     causes = [record.cause for record in result.attempts]
@@ -52,7 +52,7 @@ async def test_a_restart_that_fails_is_told(stage: Stage) -> None:
 
 
 async def test_thirty_attempts_are_the_end(stage: Stage) -> None:
-    """RUN-49: whatever the retries of all agents allow."""
+    """RUN-49: the limit holds even if the agents have retries left."""
     policy = RetryPolicy(max_retries=20, backoff_base=0.1)
     async with stage.host(network()) as host:
         result = await (await host.submit(stage.order("a", "b", policy=policy))).wait()
@@ -87,7 +87,7 @@ async def test_a_key_that_is_refused_ends_the_run_or_only_the_agent(
 
 
 async def test_a_program_that_is_missing_is_not_tried_again(stage: Stage) -> None:
-    """C-05: straight to the next agent; without one it is over, and says what is missing."""
+    """C-05: the next agent follows at once; without one the run ends with the reason."""
     missing = SpawnFailed("agent", "no such file")
     async with stage.host(missing, ok(), missing) as host:
         first = await (await host.submit(stage.order("a", "b"))).wait()
@@ -99,7 +99,7 @@ async def test_a_program_that_is_missing_is_not_tried_again(stage: Stage) -> Non
 
 
 async def test_a_run_ends_when_its_money_is_spent(stage: Stage) -> None:
-    """What the attempts cost together is compared before each; it is never begun beyond."""
+    """The total cost is checked before each attempt; none begins beyond the budget."""
     async with stage.host(spends(0.6)) as host:
         result = await (await host.submit(stage.order(budget_usd=1.0))).wait()
     assert (result.total_attempts, result.ending) == (2, Ending.BUDGET)
@@ -113,7 +113,7 @@ async def test_a_run_ends_when_its_money_is_spent(stage: Stage) -> None:
 async def test_tokens_are_priced_where_an_agent_does_not_say(
     stage: Stage, model: str, attempts: int, *, held: bool
 ) -> None:
-    """A price nobody knows is told and not taken for nothing: the budget does not hold then."""
+    """An unknown price is reported: the budget does not hold then."""
     session, usage = ('{"type": "session", "id": "s1"}', '{"type": "usage", "output": 300000}')
     agent = AgentInstance(agent_id="a", agent_cli="command", model=model)
     selection = AgentSelection(agents=(agent,))
@@ -207,7 +207,7 @@ async def test_callbacks_hear_what_happens(stage: Stage) -> None:
 
 
 async def test_callbacks_that_raise_do_no_harm(stage: Stage) -> None:
-    """Who listens cannot disturb who runs; the loop is told."""
+    """A listener cannot disturb a run; the exception handler of the loop gets the error."""
     told: list[str] = []
 
     def tell(_: object, context: dict[str, Any]) -> None:

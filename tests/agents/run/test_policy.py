@@ -1,4 +1,4 @@
-"""The table of what follows a failure, and its numbers."""
+"""The table of actions after a failure, and its numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_bases_scale_the_tables() -> None:
 
 
 def test_delays_of_runs_that_fail_together_differ() -> None:
-    """C-34: by the share that is asked for, and the same whenever a state is asked."""
+    """C-34: they differ by at most the share that is asked for."""
     delays: set[float] = set()
     for number in range(20):
         it = run("a", policy=RetryPolicy(jitter=0.2))
@@ -60,7 +60,7 @@ def test_the_class_decides(detail: Detail) -> None:
 
 
 def test_the_three_that_differ() -> None:
-    """G-12, a prompt that is too long, and a failure that nobody can explain."""
+    """G-12, a prompt that is too long, and a failure without an explanation."""
     rule = RetryPolicy().rule
     assert rule(Detail.SESSION_INVALID) == FailureRule(
         FailureAction.FRESH_SESSION, 1, FailureAction.RETRY
@@ -111,6 +111,6 @@ BAD: list[tuple[str, object]] = [
 
 @pytest.mark.parametrize(("name", "value"), BAD)
 def test_a_number_that_cannot_work_is_refused(name: str, value: Any) -> None:
-    """It fails where it is written, and names the setting, the value got and the value wanted."""
+    """The constructor refuses it, and names the setting, the value got and the value wanted."""
     with pytest.raises(InvalidRunSetting, match=f"retry.{name}: got {value!r}, wanted"):
         RetryPolicy(**{name: value})

@@ -1,4 +1,4 @@
-"""A rate limit is waited for, or passed by, and seen by all runs."""
+"""A run waits for a limited agent or passes it by, and all runs see the limit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_without_another_agent_a_run_waits(detail: Detail) -> None:
 
 
 def test_the_vendor_knows_best() -> None:
-    """C-15: his time is taken instead of ours, and one that is over is none."""
+    """C-15: the time of the vendor counts before ours, unless it is 0."""
     it = run("a")
     it.fail(Detail.RATE_LIMIT, retry_after=7.5)
     assert it.wait() == 7.5
@@ -57,7 +57,7 @@ def test_the_vendor_knows_best() -> None:
 
 
 def test_a_wait_that_was_not_enough_is_followed_by_one_of_ours() -> None:
-    """A vendor that says "in a moment" each time must not use up all retries in one."""
+    """A vendor that says "in a moment" each time must not use up all retries in a moment."""
     it = run("a")
     for delay in (0.5, 5, 15):
         it.fail(Detail.RATE_LIMIT, retry_after=0.5)
@@ -83,7 +83,7 @@ def test_a_short_limit_is_no_reason_to_change_agents() -> None:
 
 
 def test_when_all_are_limited_the_first_to_be_free_is_waited_for() -> None:
-    """Also if that is an agent further on; the others' turn is over then."""
+    """It may be a later agent of the chain; the turn of the earlier ones is then over."""
     it = run("a", "b", "c", cooldowns=cooldown("b", START + 900).merged(cooldown("c", START + 100)))
     it.fail(Detail.RATE_LIMIT, retry_after=300)
     assert it.log == ["[supervisor] C is free in 100s"]
@@ -95,7 +95,7 @@ def test_when_all_are_limited_the_first_to_be_free_is_waited_for() -> None:
 
 
 def test_who_goes_on_is_asked_again_when_the_wait_is_over() -> None:
-    """C was waited for, but is limited anew, and B is free by then: it was not passed by."""
+    """C is limited again during the wait for it, and B, which is free by then, is next."""
     it = run("a", "b", "c", cooldowns=cooldown("b", START + 101).merged(cooldown("c", START + 100)))
     it.fail(Detail.RATE_LIMIT, retry_after=300)
     it.sibling("c", START + 900)
@@ -131,7 +131,7 @@ def test_agents_of_one_account_are_limited_together() -> None:
 
 
 def test_a_sibling_s_limit_counts_at_once() -> None:
-    """C-15: what another run met while this one was backing off decides who goes on."""
+    """C-15: a limit that another run met during the backoff decides which agent goes on."""
     it = run("a", "b")
     it.fail(Detail.NETWORK)
     it.sibling("a", it.now + 600)
@@ -150,7 +150,7 @@ def test_a_longer_limit_of_a_sibling_prolongs_the_wait() -> None:
 
 
 def test_a_sibling_s_limit_does_not_touch_an_attempt_that_runs() -> None:
-    """It may have been let in already; if not, it will be told itself."""
+    """The attempt may have been let in already; if not, the vendor will tell it."""
     it = run("a", "b").start()
     it.sibling("a", it.now + 600)
     assert it.last == ()
@@ -159,13 +159,13 @@ def test_a_sibling_s_limit_does_not_touch_an_attempt_that_runs() -> None:
 
 
 def test_limits_of_strangers_are_not_kept() -> None:
-    """A run's state holds what concerns its own chain."""
+    """The state of a run holds only the cooldowns of its own chain."""
     it = run("a", cooldowns=cooldown("z", START + 50))
     assert it.machine.state.cooldowns.entries == ()
 
 
 def test_a_run_may_begin_with_a_wait() -> None:
-    """RUN-52: with every agent limited nothing is tried in vain, and a person may still insist."""
+    """RUN-52: with every agent limited no attempt begins, unless a person insists."""
     it = run("a", cooldowns=cooldown("a", START + 50))
     assert (it.launched, it.machine.state.status) == ([], "waiting")
     assert it.log == ["[supervisor] A is free in 50s"]
@@ -174,7 +174,7 @@ def test_a_run_may_begin_with_a_wait() -> None:
 
 
 def test_without_fallback_a_limit_is_waited_for() -> None:
-    """RUN-21: `enable_fallback=False` keeps a run with its agent, free neighbours or not."""
+    """RUN-21: `enable_fallback=False` keeps a run with its agent, even if others are free."""
     it = run("a", "b", policy=RetryPolicy(enable_fallback=False))
     it.fail(Detail.RATE_LIMIT)
     assert (it.wait(), it.launched) == (60, ["A", "A"])

@@ -1,4 +1,4 @@
-"""Whole runs of real processes: what is kept of their output, and what many of them leave."""
+"""Whole runs of real processes: their kept output, and the remains of many of them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def hosted(folder: Path, facts: list[Fact], **settings: Any) -> AsyncGener
 
 
 async def test_a_flood_is_cut_at_ten_mebibytes_and_that_is_told(tmp_path: Path) -> None:
-    """The run goes on; how much is missing stands in the log, in the facts and in the store."""
+    """The run goes on; the number of lost bytes is in the log, in the facts and in the store."""
     facts: list[Fact] = []
     script = "yes 0123456789abcde | head -c 14680064; echo done"
     async with hosted(tmp_path, facts) as host:
@@ -139,7 +139,7 @@ async def test_no_secret_is_stored_or_told(tmp_path: Path) -> None:
 
 
 async def test_runs_of_another_host_see_a_limit_at_once(tmp_path: Path) -> None:
-    """C-15: one that begins later, and one that waits for its retry meanwhile."""
+    """C-15: a run that begins later sees it, and so does a run that waits for its retry."""
     fails_once = "[ -e failed ] && echo done && exit; touch failed; echo 'connection reset'; exit 1"
     async with hosted(tmp_path, []) as host, hosted(tmp_path, []) as other:
         waiting = await other.submit(chain(tmp_path, fails_once, "a", "b"))
@@ -156,7 +156,7 @@ async def test_runs_of_another_host_see_a_limit_at_once(tmp_path: Path) -> None:
 
 
 async def test_one_agent_that_is_installed_is_enough(tmp_path: Path) -> None:
-    """C-05: one that is missing is passed by when its turn comes, and is named with a hint."""
+    """C-05: a missing agent is passed by when its turn comes, and is named with a hint."""
     agents = (
         AgentInstance(agent_id="missing", agent_cli="codex"),
         AgentInstance(agent_id="there", agent_cli="command"),
@@ -175,7 +175,7 @@ async def test_one_agent_that_is_installed_is_enough(tmp_path: Path) -> None:
 
 
 async def test_an_operator_commands_runs_over_the_socket(tmp_path: Path) -> None:
-    """A cancel from another program is carried out, written down, and refused when it is late."""
+    """A cancel from another program is carried out and recorded; a late command is refused."""
     async with (
         RunStore(tmp_path / "runs.sqlite3") as store,
         run_host(store, hooks=()) as host,
@@ -194,7 +194,7 @@ async def test_an_operator_commands_runs_over_the_socket(tmp_path: Path) -> None
 
 
 def kept() -> int:
-    """Return how many objects of runs there are."""
+    """Return the number of objects of runs."""
     gc.collect()
     return sum(issubclass(type(one), LiveRun | Flight) for one in gc.get_objects())
 
@@ -235,7 +235,7 @@ async def test_attempts_leave_nothing_behind(tmp_path: Path) -> None:
 
 
 async def test_runs_are_found_by_who_ordered_them(tmp_path: Path) -> None:
-    """The label is stored; so are the result and the session, for who was not there to hear."""
+    """The label is stored, and so are the result and the session, for a caller that missed them."""
     script = """echo '{"type": "session", "id": "s1"}'; echo '{"type": "result", "text": "yes"}'"""
     async with hosted(tmp_path, []) as host:
         handle = await host.submit(order(tmp_path, script, label="project/one"))

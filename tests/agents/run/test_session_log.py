@@ -1,4 +1,4 @@
-"""What the lines of a CLI's session file amount to, and how they are read while it grows."""
+"""The usage in the lines of a CLI's session file, and the reading of a file that grows."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def reader(cli: str) -> UsageReader:
 
 @AGENT
 def test_each_request_counts_once_however_often_the_file_tells_it(cli: str) -> None:
-    """Claude tells it for each part, Codex for its limits too, Gemini when its tools have ended."""
+    """Claude writes it for each part, Codex for its limits too, Gemini when its tools end."""
     it = reader(cli)
     for number, total in ((1, ONE), (2, TWO), (2, TWO)):
         for line in answers(cli, number):
@@ -102,7 +102,7 @@ def test_each_request_counts_once_however_often_the_file_tells_it(cli: str) -> N
 @AGENT
 @pytest.mark.parametrize("line", ["", "{", "null", '"usage"', '{"type":"assistant","message":3}'])
 def test_lines_that_are_something_else_count_nothing(cli: str, line: str) -> None:
-    """The format is nobody's promise: what is not understood is passed over."""
+    """No vendor promises the format: other lines are ignored."""
     it = reader(cli)
     it.feed(line)
     it.feed(f'{{"type": "event_msg", "payload": {{"type": "token_count", "info": [{line!r}]}}}}')
@@ -111,7 +111,7 @@ def test_lines_that_are_something_else_count_nothing(cli: str, line: str) -> Non
 
 @AGENT
 async def test_a_file_is_read_as_it_grows(cli: str, tmp_path: Path) -> None:
-    """What is there when the look comes counts, half a line only when it is whole."""
+    """A look counts the lines that are there; half a line counts only once it is whole."""
     it = tail(cli, tmp_path)
     assert await it.look(SESSION) is None
     write(cli, tmp_path, *answers(cli, 1))
@@ -129,7 +129,7 @@ async def test_a_file_is_read_as_it_grows(cli: str, tmp_path: Path) -> None:
 
 @AGENT
 async def test_what_a_session_held_before_is_none_of_the_attempt(cli: str, tmp_path: Path) -> None:
-    """But of a CLI whose own count is of the session, as the meter expects (G-07)."""
+    """The exception is a CLI that counts by session, as the meter expects (G-07)."""
     began = 1_795_384_890.0  # 22:01:30
     write(cli, tmp_path, *answers(cli, 1, second=29), *answers(cli, 2, second=31))
     it = tail(cli, tmp_path, resumed=True, began=began)
@@ -142,7 +142,7 @@ async def test_what_a_session_held_before_is_none_of_the_attempt(cli: str, tmp_p
 
 @AGENT
 async def test_a_file_that_is_written_afresh_counts_once(cli: str, tmp_path: Path) -> None:
-    """Requests are known by their ids, and not by their place."""
+    """Requests are told apart by their ids, and not by their place."""
     path = write(cli, tmp_path, "x" * 5000, *answers(cli, 1))
     it = tail(cli, tmp_path)
     assert await it.look(SESSION) == Spent(ONE, "m")
@@ -155,13 +155,13 @@ async def test_a_file_that_is_written_afresh_counts_once(cli: str, tmp_path: Pat
 async def test_a_strange_session_leads_to_no_file(
     cli: str, session: str | None, tmp_path: Path
 ) -> None:
-    """What an agent says is its session is a name and no pattern."""
+    """The session that an agent names is a name and not a pattern."""
     write(cli, tmp_path, *answers(cli, 1))
     assert await tail(cli, tmp_path).look(session) is None
 
 
 async def test_a_pipe_in_the_place_of_the_file_holds_nobody_up(tmp_path: Path) -> None:
-    """An agent may write where its session is kept; to open a pipe would block the host."""
+    """An agent may write in its session folder; opening a pipe there would block the host."""
     path = tmp_path / PLACES["claude"]
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
@@ -169,7 +169,7 @@ async def test_a_pipe_in_the_place_of_the_file_holds_nobody_up(tmp_path: Path) -
 
 
 async def test_a_long_file_and_a_long_line_are_read_whole(tmp_path: Path) -> None:
-    """A block at a time, so that others have their turn, whatever the length of a line."""
+    """It is read in blocks, so that other tasks have their turn, for any length of a line."""
     pad = json.dumps({"type": "user", "text": "x" * 700_000})
     for number in range(1, 4):
         write("claude", tmp_path, pad, *answers("claude", number), pad)
@@ -206,7 +206,7 @@ async def test_a_line_of_output_is_followed_by_looks(
     assert told == [Spent(ONE, "m"), Spent(TWO, "m")]
     await asyncio.sleep(0.1)
     write(cli, tmp_path, *answers(cli, 3))
-    it.wrote()  # a new line is no reason to wait for the last look after the one before
+    it.wrote()  # a new line does not wait for the last look after the line before
     await asyncio.sleep(0.1)
     assert told[2:] == [Spent(TWO + ONE, "m")]
     following.cancel()
@@ -236,7 +236,7 @@ def test_the_configuration_folder_counts_before_the_home(
 
 @pytest.mark.parametrize("cli", ["claude", "copilot", "gemini"])
 def test_a_new_session_is_known_from_its_start(cli: str, tmp_path: Path) -> None:
-    """By an id that no other attempt has; one that is chosen already stays."""
+    """It has an id that no other attempt has; a session that is chosen already stays."""
     adapter: Adapter = find_adapter(cli)
     request = AttemptRequest(prompt="x", folder=tmp_path)
     launch = adapter.launch(request)

@@ -1,4 +1,4 @@
-"""What a run does about an attempt that says nothing, or takes too long (C-01)."""
+"""The reaction of a run to an attempt that is silent, or takes too long (C-01)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_one_word_says_what_counts(text: str, wanted: Liveness) -> None:
     ["", "stall", "stall:", "stall:0", "stall:-1", "stall:nan", "stall:inf", "x:1", "none:0"],
 )
 def test_other_words_are_refused(text: str) -> None:
-    """The message names all that would have been understood."""
+    """The message names all valid forms."""
     with pytest.raises(InvalidRunSetting, match="wanted none, deadline:SECONDS, stall:SECONDS or"):
         Liveness.parse(text)
 
@@ -72,7 +72,7 @@ def test_a_stall_is_ended_and_retried() -> None:
 
 
 def test_the_exit_code_of_a_stalled_attempt_means_nothing() -> None:
-    """C-01: what a CLI makes of a signal is no verdict, and neither is a 0."""
+    """C-01: the exit code of a CLI after a signal is not a verdict, and neither is 0."""
     it = watched("stall:60")
     it.wait()
     it.stopped(exit_code=0)
@@ -92,7 +92,7 @@ def test_silence_uses_up_retries_like_any_failure() -> None:
 
 
 def test_each_silence_is_shown_once() -> None:
-    """A word in between makes it another silence."""
+    """Progress in between makes it another silence."""
     it = watched("none")
     it.wait()
     it.say(after=30)
@@ -101,7 +101,7 @@ def test_each_silence_is_shown_once() -> None:
 
 
 def test_progress_keeps_a_stall_away() -> None:
-    """G-05: each event of the adapter begins the time anew."""
+    """G-05: each event of the adapter restarts the time."""
     it = watched("stall:100")
     for _ in range(5):
         it.say(after=50)
@@ -132,7 +132,7 @@ def test_any_output_is_a_heartbeat() -> None:
 
 
 def test_a_deadline_counts_from_the_start_of_the_attempt() -> None:
-    """C-01: whatever the agent says, and anew for the next attempt."""
+    """C-01: progress does not extend it, and each attempt has its own."""
     it = watched("deadline:100")
     for _ in range(9):
         it.say(after=10)
@@ -154,14 +154,14 @@ def test_an_attempt_that_is_being_started_is_not_watched() -> None:
 
 
 def test_a_timer_that_comes_too_early_does_no_harm() -> None:
-    """Whoever drives a run may ask at any time."""
+    """The driver of a run may ask at any time."""
     it = watched("stall:60")
     it.send(RunDue(), 59)
     assert (it.last, it.wait()) == ((), 1)
 
 
 def test_a_stalled_attempt_is_waited_for() -> None:
-    """It is ended once, and the run is not over before it is."""
+    """The attempt is asked to end once, and the run is not over before the attempt."""
     it = watched("stall:60")
     it.wait()
     it.send(RunDue(), HOUR)

@@ -1,4 +1,4 @@
-"""A run as it is stored, and what is read of it without the rest."""
+"""A run in its stored form, and the part that is read without the rest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def clean(text: str) -> str:
 
 
 def test_an_order_that_is_written_once_is_the_same_each_time() -> None:
-    """Whoever stores one state after the other need not write it anew, and no secret is in it."""
+    """A caller that stores many states writes the order once, and no secret is in it."""
     one = form()
     text = one.to_json(clean, order_to_json(one.order, clean))
     assert text == one.to_json(clean)
@@ -42,13 +42,13 @@ def test_an_order_that_is_written_once_is_the_same_each_time() -> None:
 
 
 def test_the_sandbox_is_read_without_the_rest() -> None:
-    """A state that cannot be read keeps nobody from finding what the run has left."""
+    """The remains of a run can be found even if its state cannot be read."""
     fields = json.loads(form().to_json(clean))
     assert StoredForm.sandbox_in(json.dumps({**fields, "state": {}})) == form().order.sandbox
 
 
 def test_an_order_without_hosts_is_read_as_it_was() -> None:
-    """Before there were lists of hosts, an attempt had the network or had none."""
+    """Before there were lists of hosts, an attempt had the whole network or none."""
     fields = json.loads(form().to_json(clean))
     assert fields["order"]["sandbox"].pop("hosts") is None
     older = json.dumps({**fields, "version": 2})
@@ -59,7 +59,7 @@ def test_an_order_without_hosts_is_read_as_it_was() -> None:
 
 
 def test_an_order_of_an_older_version_is_read() -> None:
-    """Before there were schemas and jitter, there were none."""
+    """An older version has neither a schema nor jitter."""
     fields = json.loads(form().to_json(clean))
     assert fields["order"].pop("schema") == ""
     for policy in (fields["order"]["policy"], fields["state"]["policy"]):
@@ -71,7 +71,7 @@ def test_an_order_of_an_older_version_is_read() -> None:
 
 
 def test_a_schema_is_stored_with_its_order() -> None:
-    """Whoever goes on with the run asks for the same answer."""
+    """The host that resumes the run asks for the same form of answer."""
     one = evolve(form(), order=evolve(form().order, schema='{"type": "object"}'))
     assert StoredForm.from_json(one.to_json(clean)).order.schema == '{"type": "object"}'
     with pytest.raises(InvalidRunSetting, match=r"order.schema: got 'no', wanted a JSON object"):
@@ -79,7 +79,7 @@ def test_a_schema_is_stored_with_its_order() -> None:
 
 
 def test_hosts_are_stored_with_their_order() -> None:
-    """Whoever goes on with the run lets its attempts reach the same."""
+    """The host that resumes the run lets its attempts reach the same hosts."""
     hosts = ("api.example.com", "10.0.0.5:8080")
     one = form()
     one = evolve(one, order=evolve(one.order, sandbox=SandboxChoice(name="docker", hosts=hosts)))

@@ -1,4 +1,4 @@
-"""A run that outlives its host: what is stored, and how it goes on."""
+"""A run that outlives its host: its stored state, and how it goes on."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_state_is_the_same_after_it_was_stored(running: bool) -> None:
 
 
 def test_a_newer_version_is_refused_and_named() -> None:
-    """An older program must not go on with what it only half understands."""
+    """An older program must not go on with a state that it only half understands."""
     stored = plain(run("a"))
     stored["version"] = VERSION + 1
     with pytest.raises(
@@ -107,7 +107,7 @@ def test_damage_is_named_by_its_place(
 
 
 def test_a_missing_field_is_damage_too() -> None:
-    """A default in its place would be another run."""
+    """A default in its place would make it another run."""
     stored = plain(run("a"))
     del stored["attempts"]
     with pytest.raises(RunStateCorrupt, match=r"unknown \[\] and missing \['attempts'\]"):
@@ -116,7 +116,7 @@ def test_a_missing_field_is_damage_too() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])
 def test_other_text_is_no_state(text: str) -> None:
-    """A file that was cut, or is something else."""
+    """The file was cut, or is something else."""
     with pytest.raises(RunStateCorrupt, match="wanted one JSON object"):
         RunState.from_json(text)
 
@@ -137,14 +137,14 @@ def test_an_attempt_whose_host_died_costs_no_retry() -> None:
 
 
 def test_an_attempt_that_was_being_started_may_have_been() -> None:
-    """The host died between storing and starting: the number is spent, so none exists twice."""
+    """The host died between storing and starting: the number is used, so none exists twice."""
     it = run("a")
     it.resume()
     assert [one.number for one in it.of(LaunchAttempt)] == [1, 2]
 
 
 def test_an_adopted_attempt_goes_on() -> None:
-    """Acceptance 5 for a container: no second one starts, and its silence begins anew."""
+    """Acceptance 5 for a container: no second one starts, and its silence counts from 0."""
     it = run("a", liveness=Liveness.parse("stall:100")).start()
     it.resume(adopted=True, after=500)
     assert (it.launched, it.last, it.machine.due) == (["A"], (), it.now + 60)
@@ -153,7 +153,7 @@ def test_an_adopted_attempt_goes_on() -> None:
 
 
 def test_a_deadline_goes_on_while_the_host_is_dead() -> None:
-    """C-01: the attempt took that long, whoever watched."""
+    """C-01: the time without a host counts, too."""
     it = run("a", liveness=Liveness.parse("deadline:100")).start()
     it.resume(adopted=True, after=500)
     assert it.wait() == 0
@@ -161,7 +161,7 @@ def test_a_deadline_goes_on_while_the_host_is_dead() -> None:
 
 
 def test_an_adopted_attempt_runs_even_if_nobody_stored_its_start() -> None:
-    """The container was started, and its host died before it heard so."""
+    """The container was started, and its host died before it learned of that."""
     it = run("a")
     it.resume(adopted=True)
     assert (it.machine.state.phase, it.machine.state.status) == (RunPhase.RUN, "running")
@@ -176,7 +176,7 @@ def test_an_adopted_attempt_is_asked_again_to_end(control: RunControl) -> None:
 
 
 def test_a_stop_that_was_stored_holds_if_the_host_died() -> None:
-    """RUN-60: what was cancelled is not begun again by the next host."""
+    """RUN-60: the next host does not begin a cancelled run again."""
     it = run("a", "b").start()
     it.ask(RunControl.CANCEL)
     it.resume()
@@ -221,7 +221,7 @@ def test_a_cooldown_that_was_never_told_is_told_again() -> None:
 
 
 def test_a_result_that_was_never_told_is_told_again() -> None:
-    """The host died after it stored the end; who asks for the result must get it."""
+    """The host died after it stored the end; a caller must still get the result."""
     it = run("a")
     it.succeed()
     assert it.resume() == (Completed(it.machine.state.result()),)

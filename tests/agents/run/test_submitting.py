@@ -1,4 +1,4 @@
-"""What is refused before anything is stored or started, and what may be resumed."""
+"""Orders that are refused before anything is stored or started, and runs that may be resumed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ HERE = Path("/work")
     ],
 )
 def test_an_order_that_can_never_work_is_refused(settings: dict[str, Any], field: str) -> None:
-    """RUN-01: where it is written, with what was got and what is wanted."""
+    """RUN-01: the constructor refuses it, and names the field."""
     given: dict[str, Any] = {"prompt": "do it", "cwd": HERE, **settings}
     with pytest.raises(InvalidRunSetting, match=field):
         RunOrder(**given)
@@ -90,7 +90,7 @@ async def test_what_cannot_be_begun_is_not_stored(
 
 
 async def test_where_no_engine_answers_nothing_is_started(stage: Stage) -> None:
-    """One clear line, from the sandbox itself."""
+    """The error of the sandbox itself is one clear line."""
     stage.sandbox.unavailable = "no engine answers at /var/run/docker.sock"
     async with stage.host(ok()) as host:
         with pytest.raises(SandboxUnavailable, match="no engine answers") as refused:
@@ -100,7 +100,7 @@ async def test_where_no_engine_answers_nothing_is_started(stage: Stage) -> None:
 
 
 async def test_a_host_that_has_ended_begins_nothing(stage: Stage) -> None:
-    """Nor does one that was never started."""
+    """A host that does not run refuses the order."""
     async with RunStore(stage.path) as store:
         host = RunHost(store, sandboxes={"scripted": stage.sandbox})
         with pytest.raises(NotRunning):
@@ -111,7 +111,7 @@ async def test_a_host_that_has_ended_begins_nothing(stage: Stage) -> None:
 
 
 async def test_a_host_is_a_branch_of_any_tree(stage: Stage) -> None:
-    """What stands in the tree beside its runs may be restarted without them noticing."""
+    """A restart of the desk beside its runs does not disturb them."""
     async with RunStore(stage.path) as store:
         host = RunHost(store, sandboxes={"scripted": stage.sandbox}, listeners=[stage.facts.append])
         stage.scripts.append(plays(Write(text="done", after=10.0), ExitWith()))
@@ -142,7 +142,7 @@ async def test_only_what_is_unfinished_and_known_is_resumed(stage: Stage) -> Non
 
 
 async def test_a_run_that_broke_is_resumed_once(stage: Stage) -> None:
-    """By the same host too, and by two that ask at the same time: there is one handle."""
+    """The same host can resume it; two callers that ask at the same time get one handle."""
     with FaultPlan([faults.crash("RunHost/runs/*/task", RuntimeError("ours"), times=6)]).active():
         async with stage.host(ok()) as host:
             broken = await host.submit(stage.order())
@@ -155,7 +155,7 @@ async def test_a_run_that_broke_is_resumed_once(stage: Stage) -> None:
 
 
 async def test_a_run_that_cannot_be_resumed_holds_up_no_other(stage: Stage) -> None:
-    """It is told why, and stays where it is."""
+    """The reason is told, and the run stays as it is."""
     async with RunStore(stage.path) as store:
         order = stage.order()
         chain, _ = build_chain(order.selection, order.default, 0)
@@ -172,7 +172,7 @@ async def test_a_run_that_cannot_be_resumed_holds_up_no_other(stage: Stage) -> N
 
 
 def test_what_a_session_has_counted_is_not_counted_again() -> None:
-    """A CLI that counts by session reports the runs before, too (G-07)."""
+    """A CLI that counts by session includes the runs before (G-07)."""
     counted = Usage(input=10, output=5)
     session = VendorSession(id="s", agent_cli="codex", counted=counted)
     order = RunOrder(prompt="do it", cwd=HERE, session=session)
@@ -184,7 +184,7 @@ def test_what_a_session_has_counted_is_not_counted_again() -> None:
 
 
 def test_what_is_stored_of_an_order_lacks_its_secrets_only() -> None:
-    """Names, paths and numbers are as they were, whatever the secret looks like (G-04)."""
+    """Names, paths and numbers stay as they were, for any secret (G-04)."""
     order = RunOrder(
         prompt="with hunter2",
         cwd=Path("/hunter2"),
@@ -206,5 +206,5 @@ def test_what_is_stored_of_an_order_lacks_its_secrets_only() -> None:
 
 
 def test_the_process_sandbox_is_the_default() -> None:
-    """A run without a word about it needs no engine."""
+    """A run without a choice of a sandbox needs no engine."""
     assert SandboxChoice().name == ProcessSandbox.name

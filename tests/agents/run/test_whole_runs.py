@@ -106,7 +106,7 @@ async def test_a_cancel_cuts_a_long_delay(stage: Stage, clock: MockClock) -> Non
 
 
 async def test_silence_is_shown_and_nothing_else(stage: Stage) -> None:
-    """An hour without a word, liveness none: nobody acts, and it is told once."""
+    """With liveness `none` an hour of silence is told once, and no action follows."""
     async with stage.host(plays(Write(text="done", after=3600.0), ExitWith())) as host:
         result = await (await host.submit(stage.order())).wait()
     assert result.ending is Ending.SUCCEEDED
@@ -116,7 +116,7 @@ async def test_silence_is_shown_and_nothing_else(stage: Stage) -> None:
 
 
 async def test_a_stall_is_ended_and_tried_again(stage: Stage) -> None:
-    """The same with `stall:60`: killed, retried."""
+    """With `stall:60` the silent attempt is ended and retried."""
     async with stage.host(silent(), ok()) as host:
         order = stage.order(liveness=Liveness.parse("stall:60"))
         result = await (await host.submit(order)).wait()
@@ -140,7 +140,7 @@ async def test_an_agent_that_talks_does_not_stall(stage: Stage) -> None:
 
 
 async def test_an_agent_that_only_tries_again_stalls(stage: Stage) -> None:
-    """To ask a vendor again and again that does not answer is no progress."""
+    """Repeated requests to a silent vendor are not progress."""
     begins = '{"type": "system", "subtype": "init", "session_id": "s1"}'
     again = '{"type": "system", "subtype": "api_retry", "error_status": 503, "error": "x"}'
     retries = plays(*writes(begins), *writes(*[again] * 99, each=10.0), ExitWith())
@@ -158,7 +158,7 @@ async def test_an_agent_that_only_tries_again_stalls(stage: Stage) -> None:
 
 
 async def test_an_agent_that_would_wait_for_ever_is_ended_for_why_it_waits(stage: Stage) -> None:
-    """Codex waits for the network whatever it is told; how long is waited is for us to say."""
+    """Codex waits for the network in any case; our policy decides how long we wait."""
     begins = '{"type": "thread.started", "thread_id": "s1"}'
     why = "Reconnecting... waiting for network (Connection failed: error sending request)"
     told = f'{{"type": "error", "message": "{why}"}}'
@@ -175,7 +175,7 @@ async def test_an_agent_that_would_wait_for_ever_is_ended_for_why_it_waits(stage
 async def test_a_program_that_only_writes_lines_does_not_stall(
     stage: Stage, *, stderr: bool
 ) -> None:
-    """Without any event each line is progress, on either stream; and then its silence counts."""
+    """Without events each line is progress, on either stream; afterwards its silence counts."""
     lines = [Write(text="line", stderr=stderr, after=50.0)] * 10
     async with stage.host(plays(*lines, Hang())) as host:
         order = stage.order(liveness=Liveness.parse("stall:60"), policy=RetryPolicy(max_retries=0))
@@ -273,7 +273,7 @@ async def test_an_attempt_is_stopped_while_it_starts(stage: Stage, clock: MockCl
 
 
 async def test_what_an_attempt_left_is_told(stage: Stage) -> None:
-    """Bytes that were cut and artifacts are part of what is told, also of a failure (RUN-10)."""
+    """The facts have the cut bytes and the artifacts, also for a failure (RUN-10)."""
     end = ExitWith(code=3, cut=77, artifacts=("a.txt", "b/c.txt"))
     async with stage.host(plays(*writes("x"), end)) as host:
         order = stage.order(policy=RetryPolicy(max_retries=0))

@@ -267,7 +267,7 @@ class Witness:
         return max((1, 3, 9)[min(2, self.used[self.agents[self.at]])] * base, self.asked)
 
     def _fair(self, wait: TellWait, delay: float) -> None:
-        """Nobody is waited for while somebody who may is free."""
+        """Check that a run waits for no agent while another agent that it may use is free."""
         policy = self.setting.policy
         may: list[AgentInstance] = []
         if self.allowed - {"next", "end"}:
@@ -320,7 +320,7 @@ class Witness:
             assert self.allowed == {"end"}
 
     def _rest(self) -> None:
-        """Between two events a run does one thing, and never waits for nothing."""
+        """Check that between two events a run does one thing, and never waits without a moment."""
         state, due = self.machine.state, self.machine.due
         assert (state.attempt is not None) == (self.flight is not None)
         doing = [state.attempt is not None, state.wait is not None, state.ending is not None]

@@ -12,7 +12,7 @@ from tests.agents.sandbox.scene import Scene
 
 
 def why_no_bubblewrap() -> str:
-    """Return what keeps bubblewrap from working on this machine; empty if it works."""
+    """Return the reason why bubblewrap does not work on this machine; empty if it works."""
     argv = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)

@@ -42,12 +42,12 @@ _PATIENCE = 30.0
 
 
 class NoEngine(Exception):
-    """No engine can be had here; the message says why."""
+    """No engine can be started here; the message says why."""
 
 
 @contextmanager
 def engine(folder: Path) -> Generator[Path]:
-    """Start an engine with one image, `IMAGE`, and give its socket; nothing of it outlasts this."""
+    """Start an engine with one image, `IMAGE`, and yield its socket; the block's end stops it."""
     for program in ("dockerd", "runc"):
         if shutil.which(program) is None:
             raise NoEngine(f"{program} was not found; install docker.io")

@@ -1,4 +1,4 @@
-"""What the tests of sandboxes share: jobs that can be told from all others, and what was heard."""
+"""Shared by the tests of sandboxes: jobs with a marker of their own, and their output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from otpy_agents.sandbox import Job, Running, Sandbox
 from otpy_agents.sandbox.launch import Launch
 
 STUBBORN = "import signal;signal.signal(signal.SIGTERM,signal.SIG_IGN);"
-# Not the one of an environment, which may lie in /tmp, where bubblewrap shows nothing.
+# Not that of a virtual environment, which may be in /tmp, where bubblewrap shows nothing.
 PYTHON = str(Path(sys.executable).resolve())
 UP = "import os,time;os.write(1,b'up\\n');"
 SLEEP = "time.sleep(99)"
@@ -26,7 +26,7 @@ SLEEP = "time.sleep(99)"
 
 @final
 class Scene:
-    """Runs jobs in one sandbox, listens to them, and sees what is left of them."""
+    """Runs jobs in one sandbox, collects their output, and finds their remains."""
 
     def __init__(self, sandbox: Sandbox, folder: Path) -> None:
         self.sandbox = sandbox
@@ -76,12 +76,12 @@ class Scene:
         return self.run(PYTHON, "-c", code, **more)
 
     def alive(self) -> list[str]:
-        """Return what carries the marker."""
+        """Return the processes that carry the marker."""
         return [str(orphan) for orphan in find(self.marker)]
 
 
 def sleepers(seconds: str) -> list[int]:
-    """Return the processes that sleep so long, whatever their environment."""
+    """Return the processes that sleep for these seconds, with any environment."""
     found: list[int] = []
     for process in psutil.process_iter(["cmdline", "status"]):
         command: list[str] | None = process.info["cmdline"]

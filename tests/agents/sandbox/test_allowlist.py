@@ -1,4 +1,4 @@
-"""Which hosts a list names, and which addresses a name may lead to."""
+"""The hosts that a list names, and the addresses that a name may lead to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from otpy_agents.sandbox.allowlist import Allowlist, Destination, allowed_host, 
     ],
 )
 def test_an_entry_is_a_host_with_a_port(text: str, entry: Destination) -> None:
-    """443 unless another is said, in one form however it is written."""
+    """The port is 443 by default; all spellings of an entry have one form."""
     assert allowed_host(text) == entry
 
 
@@ -55,7 +55,7 @@ def test_an_entry_is_a_host_with_a_port(text: str, entry: Destination) -> None:
     ],
 )
 def test_what_is_no_host_is_no_entry(text: str) -> None:
-    """Nor half of the world, nor an address in the clothes of another."""
+    """A pattern for half of the world is no entry, either, nor is an address in disguise."""
     assert allowed_host(text) is None
 
 
@@ -104,7 +104,7 @@ def test_only_what_stands_in_the_list_is_named(asked: str, named: bool) -> None:
     ],
 )
 def test_a_wish_is_a_plain_host_and_port(asked: str) -> None:
-    """Nothing is cut off or read into it."""
+    """Nothing is cut off or guessed."""
     assert authority(asked) is None
 
 
@@ -118,18 +118,18 @@ def test_a_wish_is_a_plain_host_and_port(asked: str) -> None:
     ],
 )
 def test_a_name_may_not_lead_into_this_network(address: str) -> None:
-    """Whatever the name service says; nor does an IPv6 address hide one of those."""
+    """The name service cannot change that; nor can an IPv6 form hide such an address."""
     assert not Allowlist.of(["api.example.com"]).reaches(address, 443)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"])
 def test_a_name_may_lead_to_a_public_address(address: str) -> None:
-    """That is where vendors are."""
+    """Vendors have public addresses."""
     assert Allowlist.of(["api.example.com"]).reaches(address, 443)
 
 
 def test_an_address_of_this_network_may_be_listed() -> None:
-    """By itself, with its port."""
+    """It must be listed itself, with its port."""
     allowed = Allowlist.of(["inside.example.com:8080", "10.0.0.5:8080"])
     assert allowed.reaches("10.0.0.5", 8080)
     assert not allowed.reaches("10.0.0.5", 443)
@@ -140,7 +140,7 @@ def test_an_address_of_this_network_may_be_listed() -> None:
 def test_any_address_can_be_listed_and_asked_for(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int
 ) -> None:
-    """Both are read alike, and what people are shown is read again as the same."""
+    """An entry and a request are read alike, and the form that people see is read as the same."""
     entry = allowed_host(f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}")
     assert entry is not None
     assert authority(str(entry)) == entry
@@ -149,6 +149,6 @@ def test_any_address_can_be_listed_and_asked_for(
 
 @given(st.text(max_size=40))
 def test_no_text_is_read_as_more_than_a_host(text: str) -> None:
-    """Whatever comes, a host holds nothing that could mean something else."""
+    """A host has only characters that cannot mean something else."""
     for entry in (allowed_host(text), authority(text)):
         assert entry is None or set(entry.host) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-:*%")

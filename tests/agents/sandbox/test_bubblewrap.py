@@ -68,7 +68,7 @@ async def test_only_what_is_declared_can_be_written(scene: Scene, tmp_path: Path
 
 
 async def test_its_tmp_is_its_own_and_empty(scene: Scene, tmp_path: Path) -> None:
-    """What others have in /tmp is not seen, but for the folders it was given."""
+    """The /tmp of the host is hidden, except for the folders that are mounted."""
     (tmp_path / "secret").write_text("x", encoding="utf-8")
     async with scene.shell(f"ls {tmp_path}; ls /tmp | wc -l") as running:
         await running.wait()
@@ -76,7 +76,7 @@ async def test_its_tmp_is_its_own_and_empty(scene: Scene, tmp_path: Path) -> Non
 
 
 async def test_temporary_files_go_where_it_can_write(scene: Scene) -> None:
-    """Whatever folder the host has for them: it is read-only in there."""
+    """The folder that the host uses for them is read-only inside."""
     async with scene.shell("mktemp", environment={"TMPDIR": "/var/tmp"}) as running:
         assert (await running.wait()).exit_code == 0
     assert scene.stdout[0].startswith("/tmp/")
@@ -84,14 +84,14 @@ async def test_temporary_files_go_where_it_can_write(scene: Scene) -> None:
 
 @pytest.mark.parametrize("network", [True, False])
 async def test_there_is_no_network_unless_asked(scene: Scene, network: bool) -> None:
-    """Its network namespace is the host's, or an own one."""
+    """Its network namespace is that of the host, or its own."""
     async with scene.shell("readlink /proc/self/ns/net", network=network) as running:
         await running.wait()
     assert (scene.stdout == [NETWORK]) is network
 
 
 async def test_it_sees_its_own_processes_only(scene: Scene) -> None:
-    """Nobody else can be signalled, not even by root."""
+    """It can signal no other process, not even as root."""
     async with scene.shell("ls -d /proc/[0-9]* | wc -l", network=True) as running:
         await running.wait()
     assert int(scene.stdout[0]) < 8
@@ -107,7 +107,7 @@ async def test_what_no_sweep_can_find_dies_with_it(scene: Scene) -> None:
 
 
 async def test_a_kill_takes_everything_with_it(scene: Scene) -> None:
-    """Also what ignores SIGTERM and cannot be found."""
+    """This includes a process that ignores SIGTERM and cannot be found."""
     code = f"import subprocess;subprocess.Popen(['sleep','97.6543'],env={{}});{STUBBORN}{UP}{SLEEP}"
     async with scene.python(code, limits=SandboxLimits(grace=60)) as running:
         await scene.up.wait()
@@ -119,7 +119,7 @@ async def test_a_kill_takes_everything_with_it(scene: Scene) -> None:
 async def test_where_there_is_no_bwrap_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """And what to install."""
+    """The line says what to install."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SandboxUnavailable, match="install the package bubblewrap") as caught:
         await BubblewrapSandbox().check()
@@ -129,7 +129,7 @@ async def test_where_there_is_no_bwrap_one_line_says_so(
 async def test_where_bwrap_is_forbidden_its_own_words_say_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As on systems that allow no namespaces."""
+    """For example, a system may allow no namespaces."""
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2; exit 1\n", encoding="utf-8")
     fake.chmod(0o755)
@@ -142,12 +142,12 @@ async def test_where_bwrap_is_forbidden_its_own_words_say_why(
 
 
 async def test_where_it_works_the_check_says_nothing(scene: Scene) -> None:
-    """And leaves nothing."""
+    """The check raises no error."""
     await scene.sandbox.check()
 
 
 def test_it_dies_with_its_host(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
-    """After kill -9 of the host nothing has to be found and ended (G-03)."""
+    """After `kill -9` of the host no process is left to be ended (G-03)."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     argv = [sys.executable, "-c", HOST, PYTHON, str(tmp_path), tmp_path.name]
     host = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE)

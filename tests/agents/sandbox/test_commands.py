@@ -30,7 +30,7 @@ LABEL = f"test-{os.getpid()}"
 
 @pytest.fixture
 def commands(bubblewrap: BubblewrapSandbox) -> CommandSandbox:
-    """Where commands run if nobody says otherwise."""
+    """The default sandbox of commands."""
     del bubblewrap  # skips where it does not work
     return CommandSandbox(pytest.fail, inherited=os.environ, limits=SandboxLimits(pids=60))
 
@@ -43,7 +43,7 @@ async def shell(commands: CommandSandbox, folder: Path, script: str, **more: Any
 async def test_a_command_changes_nothing_but_what_is_opened_to_it(
     commands: CommandSandbox, tmp_path: Path
 ) -> None:
-    """Both streams are told, and its work directory is read-only, too (ENG-14)."""
+    """The output has both streams, and the work directory is read-only, too (ENG-14)."""
     (tmp_path / "tree/sub").mkdir(parents=True)
     (tmp_path / "tree/open").mkdir()
     (tmp_path / "copy").mkdir()
@@ -63,7 +63,7 @@ async def test_a_command_changes_nothing_but_what_is_opened_to_it(
 
 
 async def test_a_command_reaches_nobody(commands: CommandSandbox, tmp_path: Path) -> None:
-    """Not even a port of this machine."""
+    """It does not even reach a port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         where = server.getsockname()
         script = f"import socket; socket.create_connection({where!r}, 5)"
@@ -78,7 +78,7 @@ async def test_a_command_reaches_nobody(commands: CommandSandbox, tmp_path: Path
 async def test_a_gigabyte_of_output_takes_little_memory(
     commands: CommandSandbox, tmp_path: Path
 ) -> None:
-    """It is ended; 10 MiB are kept at most, and how much was cut is said."""
+    """It is ended; at most 10 MiB are kept, and the output says how much was cut."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     outcome = await shell(commands, tmp_path, "echo begun; head -c 1000000000 /dev/zero")
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -102,7 +102,7 @@ async def test_of_much_output_the_beginning_and_the_end_are_kept(
 
 
 async def test_a_fork_bomb_is_ended(commands: CommandSandbox, tmp_path: Path) -> None:
-    """Long before its deadline; the machine has room for more than it gets to start."""
+    """It is ended at its limit; the machine has room for more processes."""
     script = "i=0; while [ $i -lt 3000 ]; do sleep 90 & i=$((i+1)); done; wait"
     outcome = await shell(commands, tmp_path, script)
     assert outcome == CommandOutcome(
@@ -115,7 +115,7 @@ async def test_a_fork_bomb_is_ended(commands: CommandSandbox, tmp_path: Path) ->
 async def test_what_a_late_command_has_said_is_told(
     commands: CommandSandbox, tmp_path: Path
 ) -> None:
-    """So that the test that hangs can be found."""
+    """The output thus shows which test hangs."""
     outcome = await shell(commands, tmp_path, "echo testing; sleep 90", deadline=0.5)
     assert outcome == CommandOutcome(None, "testing\nended after 0.5 s", is_late=True)
     assert find({"OTPY_COMMAND": LABEL}) == []
@@ -124,7 +124,7 @@ async def test_what_a_late_command_has_said_is_told(
 async def test_a_command_that_is_cancelled_is_ended(
     commands: CommandSandbox, tmp_path: Path
 ) -> None:
-    """With all that it has started."""
+    """Everything that it has started is ended, too."""
     (tmp_path / "up").mkdir()
     mounts = (Mount(tmp_path / "up", writable=True),)
     script = "sleep 90 & touch up/there; sleep 90"
@@ -140,7 +140,7 @@ async def test_a_command_that_is_cancelled_is_ended(
 async def test_a_program_that_is_not_there_is_an_outcome(
     commands: CommandSandbox, tmp_path: Path
 ) -> None:
-    """Not an exit code, which the program could have, too."""
+    """It is not an exit code, which the program could have, too."""
     command = SandboxCommand(argv=("otpy-no-such",), folder=tmp_path, label=LABEL, deadline=9.0)
     outcome = await commands.run(command)
     assert (outcome.exit_code, outcome.is_started) == (None, False)
@@ -150,7 +150,7 @@ async def test_a_program_that_is_not_there_is_an_outcome(
 async def test_without_walls_that_is_told_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """And only if nobody asked for the walls."""
+    """One line says that commands run unisolated."""
 
     async def refuse(_: BubblewrapSandbox) -> None:
         await asyncio.sleep(0)
@@ -167,7 +167,7 @@ async def test_without_walls_that_is_told_once(
 
 
 async def test_what_a_killed_host_left_is_ended_by_its_label(tmp_path: Path) -> None:
-    """Whatever it was, and nothing of another label."""
+    """A process of another label stays."""
     commands = CommandSandbox(pytest.fail, inherited=os.environ, sandbox=ProcessSandbox())
     mine, other = [
         await asyncio.create_subprocess_exec(

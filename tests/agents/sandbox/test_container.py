@@ -133,7 +133,7 @@ def container(engine: FakeEngine, *, exists: bool = False, **more: Any) -> Runni
 async def test_its_state_is_looked_at_every_three_quarters_of_a_second(
     engine: FakeEngine, clock: MockClock
 ) -> None:
-    """RUN-06: also while the log says nothing."""
+    """RUN-06: it is looked at even while the log is silent."""
     async with container(engine) as running:
         await clock.advance(4 * POLL)
         began = engine.looks[0]
@@ -141,12 +141,12 @@ async def test_its_state_is_looked_at_every_three_quarters_of_a_second(
         engine.end(exited(3), log_ends=False)
         ended = await running.wait()
         assert (ended.exit_code, ended.container_state) == (3, exited(3))
-        # The log did not end with it, and is not waited for without an end.
+        # The log did not end with it, and the wait for the log has a limit.
         assert asyncio.get_running_loop().time() - began <= 5 * POLL + 5
 
 
 async def test_the_end_of_the_log_brings_the_end_at_once(engine: FakeEngine) -> None:
-    """Nobody waits for the next look."""
+    """The end comes without another look at the state."""
     loop = asyncio.get_running_loop()
     async with container(engine) as running:
         await asyncio.sleep(0.1)
@@ -168,7 +168,7 @@ async def test_the_end_of_the_log_brings_the_end_at_once(engine: FakeEngine) -> 
 async def test_an_exit_code_that_is_not_told_is_not_zero(
     engine: FakeEngine, state: Mapping[str, object] | None, code: int | None
 ) -> None:
-    """C-37: unknown is no success; neither is a container that somebody else removed."""
+    """C-37: an unknown exit is not a success; nor is a container that was removed from outside."""
     async with container(engine) as running:
         engine.end(state)
         ended = await running.wait()
@@ -178,7 +178,7 @@ async def test_an_exit_code_that_is_not_told_is_not_zero(
 async def test_spent_memory_is_told_though_the_engine_hears_of_the_end_first(
     engine: FakeEngine,
 ) -> None:
-    """It tells both by events of their own, in no order."""
+    """The engine reports both by separate events, in any order."""
     async with container(engine) as running:
         engine.end(exited(137))
         await asyncio.sleep(0.1)
@@ -188,7 +188,7 @@ async def test_spent_memory_is_told_though_the_engine_hears_of_the_end_first(
 
 
 async def test_what_we_kill_is_over_at_once(engine: FakeEngine) -> None:
-    """Nobody asks again why."""
+    """The reason is known, so the engine is not asked for it."""
     async with container(engine) as running:
         asked = asyncio.get_running_loop().time()
         await running.kill()
@@ -217,7 +217,7 @@ async def test_a_lost_log_goes_on_where_it_was_lost(engine: FakeEngine) -> None:
 
 
 async def test_last_words_that_were_not_sent_to_a_follower_are_heard(engine: FakeEngine) -> None:
-    """Docker ends what follows a log with the container, even in the middle of a flood."""
+    """Docker ends the stream of a log with the container, even in the middle of a flood."""
     engine.log, engine.unsent = [Frame(STDOUT, b"one\ntw")], [Frame(STDOUT, b"o\ndone\n")]
     async with container(engine) as running:
         engine.end(exited(0))
@@ -225,7 +225,7 @@ async def test_last_words_that_were_not_sent_to_a_follower_are_heard(engine: Fak
 
 
 async def test_a_log_is_cut_and_cleaned_as_everywhere(engine: FakeEngine) -> None:
-    """And so is what the engine says about the end."""
+    """So are the words of the engine about the end."""
     engine.log = [Frame(STDOUT, b"open-se"), Frame(STDOUT, b"same\n")]
     secrets = Redaction({"A_KEY": "open-sesame"})
     async with container(engine, secrets=secrets) as running:
@@ -236,7 +236,7 @@ async def test_a_log_is_cut_and_cleaned_as_everywhere(engine: FakeEngine) -> Non
 
 
 async def test_a_silent_engine_is_waited_for_and_then_nobody_knows(engine: FakeEngine) -> None:
-    """A restart of the engine is survived; what cannot be removed is told."""
+    """A short silence is survived; after a long one the container counts as a survivor."""
     loop = asyncio.get_running_loop()
     async with container(engine) as running:
         await asyncio.sleep(1)
@@ -255,7 +255,7 @@ async def test_a_silent_engine_is_waited_for_and_then_nobody_knows(engine: FakeE
 async def test_what_cannot_be_started_is_removed_and_a_typed_error(
     engine: FakeEngine, refused: str
 ) -> None:
-    """By the name that was asked for, because the container may exist without an answer."""
+    """It is removed by its name, because the container may exist without an answer."""
     engine.refuse = {refused}
     with pytest.raises(SpawnFailed, match="cannot start 'agent': \\[A_KEY\\] is refused"):
         async with container(engine, secrets=Redaction({"A_KEY": "open-sesame"})):
@@ -264,7 +264,7 @@ async def test_what_cannot_be_started_is_removed_and_a_typed_error(
 
 
 async def test_a_stop_asks_and_waits(engine: FakeEngine) -> None:
-    """RUN-12: what wrote last words has them in its output."""
+    """RUN-12: the whole log is read after the stop."""
     async with container(engine, limits=SandboxLimits(grace=7)) as running:
         await asyncio.sleep(1)
         await running.stop()
@@ -288,7 +288,7 @@ async def test_a_kill_cuts_the_grace_of_a_stop(engine: FakeEngine) -> None:
 
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.1, 0.15, 0.2, 1.0])
 async def test_cancelled_at_any_moment_it_is_removed(engine: FakeEngine, after: float) -> None:
-    """While it is created, while it is started, and later."""
+    """The container may be about to be created, about to be started, or running."""
 
     async def attempt() -> None:
         async with container(engine) as running:
@@ -333,7 +333,7 @@ async def test_an_adopted_container_is_heard_from_its_beginning(engine: FakeEngi
 
 
 async def test_silence_is_counted_from_the_last_output(engine: FakeEngine) -> None:
-    """C-01: silence is told, whatever follows from it."""
+    """C-01: the silence is counted, whatever follows from it."""
     async with container(engine) as running:
         await asyncio.sleep(10)
         assert running.quiet >= 10

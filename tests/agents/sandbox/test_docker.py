@@ -26,7 +26,7 @@ pytestmark = pytest.mark.real_time
 
 NO_IMAGE = "registry.invalid/otpy-no-such-image"
 
-# What the image lacks: the host's Python, and what it needs.
+# The image lacks the Python of the host, and the folders that this needs.
 PROGRAMS = tuple(
     Mount(Path(folder))
     for folder in ("/usr", "/lib", "/lib64", sys.base_prefix)
@@ -90,12 +90,12 @@ async def scene(docker: DockerSandbox, tmp_path: Path) -> Scene:
 
 
 async def gone(scene: Scene) -> bool:
-    """Tell whether nothing of the scene is there any more."""
+    """Return whether nothing of the scene is left."""
     return await scene.sandbox.find(scene.marker) == () and scene.alive() == []
 
 
 def crash(engine: Path, scene: Scene, program: str = HOST, *more: str) -> None:
-    """Start a host with an attempt in a container, and kill it when that is heard."""
+    """Start a host with an attempt in a container, and kill the host at the first output."""
     host = subprocess.Popen(
         [sys.executable, "-c", program, str(engine), IMAGE, str(scene.cwd), scene.run_id, *more],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -164,7 +164,7 @@ async def test_limits_are_those_of_the_container(scene: Scene) -> None:
 
 
 async def test_there_is_no_network_unless_asked(scene: Scene) -> None:
-    """Only the loopback device."""
+    """There is only the loopback device."""
     async with scene.run("ls", "/sys/class/net") as running:
         await running.wait()
     assert scene.stdout == ["lo"]
@@ -198,7 +198,7 @@ async def test_only_the_hosts_of_a_list_are_reached(scene: Scene, tmp_path: Path
 async def test_a_list_takes_the_network_away(
     scene: Scene, tmp_path: Path, network: bool, listed: bool, mode: str
 ) -> None:
-    """Whatever was said of it; the engine of these tests has none that could show it."""
+    """The list counts before `network`; the engine of these tests has no network to show that."""
     egress = Egress(hosts=(), folder=tmp_path / "e") if listed else None
     job = scene.job("true", network=network, egress=egress)
     body = DockerSandbox(IMAGE)._body(job, ("true",))
@@ -208,7 +208,7 @@ async def test_a_list_takes_the_network_away(
 async def test_another_user_inside_finds_the_way(
     scene: Scene, docker: DockerSandbox, tmp_path: Path
 ) -> None:
-    """An image has a user of its own, who is nobody here."""
+    """The user of an image is unknown to this host."""
     scene.sandbox = DockerSandbox(IMAGE, docker.socket, user="1234:1234")
     async with way_host(tmp_path / "1.egress") as host:
         job = scene.job(
@@ -223,7 +223,7 @@ async def test_another_user_inside_finds_the_way(
 
 
 async def test_an_image_that_can_run_no_relay_is_refused(scene: Scene, tmp_path: Path) -> None:
-    """With one line, and nothing is begun; the container is removed."""
+    """The command does not begin, and the container is removed."""
     async with way_host(tmp_path / "1.egress") as host:
         with pytest.raises(SandboxUnavailable, match="wanted one of python3, perl and node"):
             async with scene.run("touch", "begun", egress=host.egress):
@@ -265,7 +265,7 @@ async def test_an_adopted_container_finds_its_way_again(
 
 
 async def test_a_stop_asks_and_a_kill_does_not(scene: Scene) -> None:
-    """RUN-12: the first process hands SIGTERM on; SIGKILL needs nobody."""
+    """RUN-12: the first process hands SIGTERM on; SIGKILL needs no help."""
     script = "trap 'echo bye; exit 4' TERM; echo up; while :; do sleep 0.05; done"
     async with scene.shell(script, limits=SandboxLimits(grace=20)) as running:
         await scene.up.wait()
@@ -281,7 +281,7 @@ async def test_a_stop_asks_and_a_kill_does_not(scene: Scene) -> None:
 
 
 async def test_what_it_leaves_running_dies_with_it(scene: Scene) -> None:
-    """In another session, too."""
+    """So does a process in another session."""
     async with scene.shell("setsid sleep 98 & sleep 97 & echo done") as running:
         assert (await running.wait()).stdout == "done\n"
         assert scene.alive() == []
@@ -289,7 +289,7 @@ async def test_what_it_leaves_running_dies_with_it(scene: Scene) -> None:
 
 
 async def test_a_flood_is_cut_and_secrets_are_gone(scene: Scene) -> None:
-    """The log is read to its end, whatever is kept of it."""
+    """The log is read to its end, even if only a part is kept."""
     script = 'echo "it is $MY_TOKEN"; yes 0123456789 | head -c 330000; echo end'
     secret = {"MY_TOKEN": "open-sesame"}
     async with scene.shell(
@@ -336,7 +336,7 @@ async def test_a_crash_of_the_host_is_survived(scene: Scene, docker: DockerSandb
 
 
 async def test_what_nobody_adopts_is_cleared(scene: Scene, docker: DockerSandbox) -> None:
-    """By its labels, whether it runs or not; and a stranger is left alone."""
+    """Its labels find it, running or not; a container of another attempt is left alone."""
     other = Scene(docker, scene.cwd)
     async with scene.shell("sleep 99") as first, other.shell("sleep 99") as second:
         found = await docker.clear(scene.marker, [first.identity, Recorded(1, 1.0)], grace=0.0)
@@ -387,12 +387,12 @@ async def test_an_image_that_cannot_be_had_starts_nothing(
 
 
 async def test_where_an_engine_answers_the_check_says_nothing(docker: DockerSandbox) -> None:
-    """And leaves nothing."""
+    """The check raises no error."""
     await docker.check()
 
 
 async def test_where_no_engine_answers_one_line_says_so(tmp_path: Path) -> None:
-    """No socket, and a socket that nobody listens at (RUN-01)."""
+    """There is no socket, or no process listens on it (RUN-01)."""
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "dead"))
     for name in ("none", "dead"):

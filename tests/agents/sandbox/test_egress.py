@@ -39,7 +39,7 @@ async def host(tmp_path: Path) -> AsyncGenerator[WayHost]:
 
 
 def path_with(folder: Path, *programs: str) -> str:
-    """Return a PATH on which only these are."""
+    """Return a PATH with only these programs."""
     folder.mkdir()
     for name in ("bwrap", *programs):
         found = shutil.which(name, path=f"/usr/bin:{os.environ['PATH']}")
@@ -58,7 +58,7 @@ def has_routes() -> bool:
 async def test_only_the_hosts_of_the_list_are_reached(
     scene: Scene, host: WayHost, relay: str
 ) -> None:
-    """ENG-12: whichever relay an image can run; and what is refused is told."""
+    """ENG-12: this holds for each relay that an image can run, and refusals are told."""
     path = {"PATH": path_with(scene.cwd / "bin", relay)}
     asked = (host.target, "127.0.0.1:1", "example.com:443", "169.254.169.254:80")
     job = scene.job(
@@ -72,7 +72,7 @@ async def test_only_the_hosts_of_the_list_are_reached(
 
 
 async def test_there_is_no_other_way(scene: Scene, host: WayHost) -> None:
-    """Neither a network nor the ports of the host, whatever a program thinks of proxies."""
+    """A program that ignores the proxy reaches neither a network nor the ports of the host."""
     target, _, port = host.target.partition(":")
     code = f"""
 import socket
@@ -99,7 +99,7 @@ async def test_the_relay_and_the_list_cannot_be_changed_from_inside(
 
 
 async def test_afterwards_nothing_of_it_is_there(scene: Scene, host: WayHost) -> None:
-    """No process, and no folder."""
+    """No process and no folder is left."""
     async with scene.shell("echo up", egress=host.egress) as running:
         await running.wait()
         assert host.egress.folder.is_dir()
@@ -127,7 +127,7 @@ while True: signal.pause()
 
 
 async def test_a_refusal_is_told_without_secrets(scene: Scene, host: WayHost) -> None:
-    """A host's name is a way to carry one out."""
+    """The name of a host could carry a secret out."""
     secret = {"MY_TOKEN": "open-sesame"}
     target = "open-sesame.example.com:443"
     job = scene.job(PYTHON, "-c", ASK, target, egress=host.egress, secrets=Redaction(secret))
@@ -154,7 +154,7 @@ async def test_without_a_relay_nothing_is_begun(scene: Scene, host: WayHost) -> 
 async def test_a_proxy_that_lets_everything_through_is_found_out(
     scene: Scene, host: WayHost, monkeypatch: pytest.MonkeyPatch, relay: str
 ) -> None:
-    """A port that is not allowed and answers all the same: nothing is begun."""
+    """A port that is not allowed answers all the same, so nothing is begun."""
 
     def anything(*_: object) -> bool:
         return True
@@ -172,7 +172,7 @@ async def test_a_proxy_that_lets_everything_through_is_found_out(
 async def test_a_sandbox_that_has_the_network_of_the_host_is_found_out(
     scene: Scene, host: WayHost, relay: str
 ) -> None:
-    """Whatever it was told to have: what counts is what is there."""
+    """The network that is there counts, not the declared one."""
     scene.sandbox = ProcessSandbox()
     said = "got a network behind" if has_routes() else "without the proxy"
     path = {"PATH": path_with(scene.cwd / "bin", relay, "touch")}
@@ -190,7 +190,7 @@ async def test_a_sandbox_that_has_the_network_of_the_host_is_found_out(
 async def test_a_host_that_is_reached_without_the_proxy_is_found_out(
     scene: Scene, host: WayHost, relay: str
 ) -> None:
-    """As in a sandbox with the network of a host that has no route anywhere."""
+    """Such a sandbox has the network of a host without a route."""
     if shutil.which(relay.split(maxsplit=1)[0]) is None:
         pytest.skip(f"there is no {relay.split(maxsplit=1)[0]}")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -213,7 +213,7 @@ async def test_a_host_that_is_reached_without_the_proxy_is_found_out(
 async def test_after_the_proof_its_port_is_not_allowed_any_more(
     scene: Scene, host: WayHost
 ) -> None:
-    """Somebody else may get the same number; and the command begins only after that."""
+    """Another program may get the same port; the command begins only after the refusal."""
     async with way_out("bubblewrap", scene.job("true", egress=host.egress)) as way:
         assert way is not None
         *_, allowed, refused = await way.around(())
@@ -271,7 +271,7 @@ async def test_an_empty_list_lets_nothing_through(scene: Scene, tmp_path: Path) 
 async def test_what_lies_in_its_folder_already_is_not_written_through(
     scene: Scene, host: WayHost, tmp_path: Path
 ) -> None:
-    """Whoever could put a link there must not have a file of the host changed."""
+    """A link that was put there must not change a file of the host."""
     mine = tmp_path / "mine"
     mine.write_text("mine", encoding="utf-8")
     host.egress.folder.mkdir()
@@ -300,7 +300,7 @@ async def test_where_nothing_holds_the_rest_off_a_list_is_refused(tmp_path: Path
 
 
 def test_what_is_no_host_is_no_egress(tmp_path: Path) -> None:
-    """The first that is none is named."""
+    """The error names the first one."""
     with pytest.raises(InvalidJob, match=r"job\.egress\.hosts: got 'https://a', wanted a name"):
         Egress(hosts=("a.example.com", "https://a"), folder=tmp_path)
 
@@ -309,7 +309,7 @@ def test_what_is_no_host_is_no_egress(tmp_path: Path) -> None:
 async def test_cancelled_at_any_moment_nothing_is_left(
     scene: Scene, host: WayHost, after: float
 ) -> None:
-    """Before the proof, while it is made, and later."""
+    """The cancellation may come before, during or after the proof."""
 
     async def attempt() -> None:
         async with scene.run(

@@ -69,13 +69,13 @@ def test_limits_and_mounts_are_checked_too() -> None:
 def test_a_limit_that_cannot_be_held_is_refused(
     sandbox: ProcessSandbox | BubblewrapSandbox, limits: SandboxLimits
 ) -> None:
-    """RLIMIT_NPROC would count every process of the user, so nobody claims to limit them."""
+    """RLIMIT_NPROC would count every process of the user, so these sandboxes do not use it."""
     with pytest.raises(InvalidJob, match=f"the sandbox '{sandbox.name}' cannot hold it"):
         sandbox.run(job(limits=limits), on_stdout=print, on_stderr=print)
 
 
 def test_an_egress_takes_the_network_and_leaves_a_way() -> None:
-    """The programs are told of it, over what they inherit; its folder cannot be written to."""
+    """Its variables replace inherited ones, and its folder is read-only."""
     egress = Egress(hosts=("a.example.com",), folder=Path("/run/1.egress"))
     one = job(
         egress=egress,
@@ -115,7 +115,7 @@ def test_the_marker_wins_over_every_other_variable() -> None:
 
 
 def test_an_end_names_its_signal() -> None:
-    """As far as the exit code tells."""
+    """Only a negative exit code tells it."""
     assert [Ended(exit_code=code).signal for code in (-9, 137, 0, None)] == [
         "SIGKILL",
         None,

@@ -15,13 +15,13 @@ from tests.agents.sandbox.scene import Scene
 
 
 def kept() -> int:
-    """Return how many objects of attempts there are."""
+    """Return the number of objects of attempts."""
     gc.collect()
     return sum(issubclass(type(one), WorkerProcess | Output) for one in gc.get_objects())
 
 
 def threads() -> set[threading.Thread]:
-    """Return the threads but those of a pool, of which there may be a few more than are busy."""
+    """Return the threads except those of pools, which may keep a few idle ones."""
     pools = ("asyncio_", "AnyIO worker")
     return {one for one in threading.enumerate() if not one.name.startswith(pools)}
 

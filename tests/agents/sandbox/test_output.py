@@ -54,7 +54,7 @@ async def test_beyond_the_limit_the_middle_is_cut_and_counted() -> None:
 
 
 async def test_a_line_without_an_end_takes_no_more_memory_than_half_the_limit() -> None:
-    """What is too long is cut, and the cut is counted; the next line is whole."""
+    """A line that is too long is cut, and the cut is counted; the next line is whole."""
     heard = Heard(limit=100)
     for _ in range(100):
         heard.output.take_stdout(b"x" * 100)
@@ -79,7 +79,7 @@ def test_short_lines_take_the_memory_of_their_bytes() -> None:
 
 
 def test_lines_of_both_streams_can_be_had_in_their_order() -> None:
-    """Errors beside what they are about; the middle of both is cut."""
+    """Errors are beside the lines that they are about; the middle of both is cut."""
     kept = KeptLines(12)
     for number, stream in enumerate((0, 1, 0, 1, 1, 0)):
         kept.add(stream, f"{number}.")
@@ -98,7 +98,7 @@ async def test_exactly_what_is_kept_is_not_counted_as_cut() -> None:
 
 
 async def test_a_secret_is_replaced_before_anybody_hears_it() -> None:
-    """In lines that are heard and in what is kept, also when it comes in pieces (G-04)."""
+    """This holds for heard lines and for kept ones, also if it comes in pieces (G-04)."""
     heard = Heard(secrets=Redaction({"API_KEY": "sesame"}))
     for piece in (b"open ses", b"ame\n", b"s", b"esame now\n"):
         heard.output.take_stdout(piece)
@@ -120,7 +120,7 @@ async def test_of_a_secret_across_the_cut_of_a_line_nothing_is_left() -> None:
 
 
 async def test_a_listener_that_raises_is_told_on_and_reading_goes_on() -> None:
-    """The loop's exception handler gets it; what was written is kept all the same."""
+    """The exception handler of the loop gets the error; the output is kept all the same."""
     told: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: told.append(str(context["exception"]))

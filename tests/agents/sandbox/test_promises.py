@@ -1,4 +1,4 @@
-"""What the sandboxes `process` and `bubblewrap` both promise, with real processes."""
+"""The promises of the sandboxes `process` and `bubblewrap`, with real processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_streams_are_apart_and_the_end_is_told(scene: Scene) -> None:
 
 
 async def test_files_are_written_first_and_input_is_closed(scene: Scene) -> None:
-    """What an adapter wants to be there is there; whoever reads from it ends at once."""
+    """The files of an adapter are there; a program that reads its input is at the end at once."""
     file = scene.cwd.parent / "attempt" / "settings.json"
     script = f"cat; cat {file}; echo $OTPY_ATTEMPT; pwd"
     async with scene.shell(script, files={file: "{}\n"}) as running:
@@ -76,7 +76,7 @@ async def test_a_file_that_cannot_be_written_starts_nothing(scene: Scene) -> Non
 async def test_a_program_that_is_not_there_is_a_typed_error(
     scene: Scene, limits: SandboxLimits
 ) -> None:
-    """Whatever would have started it: by name, by path, and relative to the work directory."""
+    """The error is the same by name, by path, and relative to the work directory."""
     for program in ("no-such-program", "/no/such/program", "./program"):
         with pytest.raises(SpawnFailed) as caught:
             async with scene.run(program, limits=limits):
@@ -86,7 +86,7 @@ async def test_a_program_that_is_not_there_is_a_typed_error(
 
 @pytest.mark.parametrize("how", STRAYS)
 async def test_no_stray_outlives_its_attempt(scene: Scene, how: str) -> None:
-    """Not even one that left the session, ignores SIGTERM, is stopped or keeps the pipes."""
+    """This holds for one that left the session, ignores SIGTERM, is stopped or keeps the pipes."""
     code = f"import os,signal,time\nfrom subprocess import Popen\n{STRAYS[how]}\nprint('done')"
     async with scene.python(code, limits=SandboxLimits(grace=0.1)) as running:
         ended = await running.wait()
@@ -111,7 +111,7 @@ async def test_a_stop_leaves_time_to_obey(scene: Scene) -> None:
 
 
 async def test_who_does_not_obey_is_killed_after_the_grace(scene: Scene) -> None:
-    """No sooner, and not much later."""
+    """It is killed no sooner, and not much later."""
     loop = asyncio.get_running_loop()
     async with scene.python(STUBBORN + UP + SLEEP, limits=SandboxLimits(grace=0.2)) as running:
         await scene.up.wait()
@@ -137,7 +137,7 @@ async def test_a_kill_waits_for_nothing(scene: Scene) -> None:
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55])
 async def test_cancelled_at_any_moment_nothing_is_left(scene: Scene, turns: int) -> None:
-    """Before, while and after it starts: the block ends, and so does everything in it."""
+    """The block may be about to start, starting or running; everything in it ends."""
     entered: list[Running] = []
 
     async def attempt() -> None:
@@ -158,7 +158,7 @@ async def test_cancelled_at_any_moment_nothing_is_left(scene: Scene, turns: int)
 
 
 async def test_an_error_inside_the_block_ends_the_attempt(scene: Scene) -> None:
-    """And is what its caller gets."""
+    """The caller gets the error."""
     with pytest.raises(ZeroDivisionError):
         async with scene.python(UP + SLEEP, limits=SandboxLimits(grace=0)) as running:
             await scene.up.wait()
@@ -180,7 +180,7 @@ async def test_limits_hold_for_each_process(scene: Scene) -> None:
 
 
 async def test_who_takes_too_much_memory_gets_no_more(scene: Scene) -> None:
-    """The allocation fails, as the program's language tells it."""
+    """The allocation fails, as the language of the program reports it."""
     code = "b=[bytearray(1<<20) for _ in range(400)]"
     async with scene.python(code, limits=SandboxLimits(memory=100 << 20)) as running:
         ended = await running.wait()
@@ -201,7 +201,7 @@ async def test_a_flood_is_cut_and_blocks_nobody(scene: Scene) -> None:
 
 
 async def test_secrets_are_gone_before_anybody_hears(scene: Scene) -> None:
-    """By name and by value, on both streams (G-04)."""
+    """They are found by name and by value, on both streams (G-04)."""
     secret = {"MY_TOKEN": "open-sesame"}
     script = 'echo "it is $MY_TOKEN"; echo "$MY_TOKEN" >&2'
     async with scene.shell(script, environment=secret, secrets=Redaction(secret)) as running:
@@ -213,7 +213,7 @@ async def test_secrets_are_gone_before_anybody_hears(scene: Scene) -> None:
 async def test_an_earlier_host_s_processes_are_found_and_ended(
     scene: Scene, sandbox: Sandbox
 ) -> None:
-    """By the marker alone; they cannot be adopted, because nobody hears them any more (G-03)."""
+    """The marker alone finds them; they cannot be adopted, as their output is lost (G-03)."""
     async with scene.python(STUBBORN + UP + SLEEP, limits=SandboxLimits(grace=0)) as running:
         await scene.up.wait()
         assert running.identity in await sandbox.find(scene.marker)

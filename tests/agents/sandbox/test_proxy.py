@@ -1,4 +1,4 @@
-"""The proxy for sandboxes on a real socket, asked by clients that mean well and by others."""
+"""The proxy for sandboxes on a real socket, with well-meaning and with other clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Way:
-    """A proxy with what it let through and what it refused."""
+    """A proxy, with the connections that it let through and the requests that it refused."""
 
     def __init__(self, place: Path, port: int) -> None:
         self.place, self.port = place, port
@@ -35,7 +35,7 @@ class Way:
         return await asyncio.open_unix_connection(str(self.place))
 
     async def ask(self, request: bytes) -> bytes:
-        """Return all that is answered to a request."""
+        """Return the whole answer to a request."""
         reader, writer = await self.connect()
         async with asyncio.timeout(PATIENCE):
             answer = b""
@@ -47,7 +47,7 @@ class Way:
         return answer
 
     async def tunnel(self) -> Streams:
-        """Return a connection with the host that is allowed."""
+        """Return a connection with the allowed host."""
         reader, writer = await self.connect()
         writer.write(f"CONNECT 127.0.0.1:{self.port} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         async with asyncio.timeout(PATIENCE):
@@ -60,7 +60,7 @@ Host = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer with all that came, when that has ended."""
+    """Send all data back, and close when it has ended."""
     while data := await reader.read(65536):
         writer.write(data)
         await writer.drain()
@@ -93,7 +93,7 @@ async def way(
 
 
 async def test_what_is_allowed_is_let_through_whole(tmp_path: Path) -> None:
-    """Both directions at once, and the end of each by itself."""
+    """Data goes in both directions at once, and each direction ends by itself."""
     data = bytes(range(256)) * 20_000
     async with way(tmp_path) as out:
         reader, writer = await out.tunnel()
@@ -141,7 +141,7 @@ async def test_what_is_not_in_the_list_is_refused_and_told(
 
 @pytest.mark.parametrize("method", ["GET", "POST", "connect", "OPTIONS"])
 async def test_without_encryption_nothing_is_let_through(tmp_path: Path, method: str) -> None:
-    """Not even to a host of the list: there the proxy would have to read what is said."""
+    """Not even a host of the list: the proxy would have to read the traffic."""
     async with way(tmp_path) as out:
         url = f"http://127.0.0.1:{out.port}/x"
         answer = await out.ask(f"{method} {url} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -152,7 +152,7 @@ async def test_without_encryption_nothing_is_let_through(tmp_path: Path, method:
 
 @pytest.mark.parametrize("request_", [b"\r\n\r\n", b"CONNECT\r\n\r\n", b"\xff\xfe \x00 x\r\n\r\n"])
 async def test_what_is_no_request_is_refused(tmp_path: Path, request_: bytes) -> None:
-    """With words, as everything else."""
+    """The answer is a proper one."""
     async with way(tmp_path) as out:
         assert (await out.ask(request_)).startswith(b"HTTP/1.1 400 ")
 
@@ -163,7 +163,7 @@ async def test_what_is_no_request_is_refused(tmp_path: Path, request_: bytes) ->
 async def test_a_name_of_the_list_leads_to_no_private_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, addresses: list[str]
 ) -> None:
-    """Whoever owns the name could make it lead into the machine (DNS rebinding)."""
+    """The owner of the name could make it lead into the machine (DNS rebinding)."""
 
     async def resolve(_: Destination) -> list[str]:
         return addresses
@@ -179,7 +179,7 @@ async def test_a_name_of_the_list_leads_to_no_private_address(
 async def test_the_address_that_was_judged_is_the_one_that_is_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name is looked up once, and of its addresses only those that may be are tried."""
+    """The name is looked up once, and only its allowed addresses are tried."""
     asked: list[Destination] = []
 
     async def resolve(target: Destination) -> list[str]:
@@ -200,7 +200,7 @@ async def test_the_address_that_was_judged_is_the_one_that_is_reached(
 async def test_a_host_that_is_not_there_is_told_to_the_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As something that went wrong, not as a refusal."""
+    """The answer reports a failure, not a refusal."""
 
     async def resolve(_: Destination) -> list[str]:
         raise OSError("no such name")
@@ -245,7 +245,7 @@ async def test_a_request_that_never_ends_is_dropped(tmp_path: Path) -> None:
 
 
 async def test_a_tunnel_in_which_nothing_happens_is_closed(tmp_path: Path) -> None:
-    """Both ends of it."""
+    """Both ends of it are closed."""
     closed = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -265,7 +265,7 @@ async def test_a_tunnel_in_which_nothing_happens_is_closed(tmp_path: Path) -> No
 
 
 async def test_a_tunnel_in_which_something_happens_stays(tmp_path: Path) -> None:
-    """However long it takes in all: agents talk with their vendors for hours."""
+    """Its total time has no limit: agents talk with their vendors for hours."""
 
     async def parrot(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(99):
@@ -284,7 +284,7 @@ async def test_a_tunnel_in_which_something_happens_stays(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("size", range(50_000, 500_000, 50_000))
 async def test_who_reads_late_gets_the_end_too(tmp_path: Path, size: int) -> None:
-    """What the other end has sent before it left is not lost with it."""
+    """Data that the other end sent before it left is not lost."""
 
     async def speech(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"x" * size)
@@ -310,7 +310,7 @@ async def test_who_reads_late_gets_the_end_too(tmp_path: Path, size: int) -> Non
 
 
 async def test_more_clients_than_there_are_places_are_turned_away(tmp_path: Path) -> None:
-    """Those that are served go on, and a place that gets free is given again."""
+    """The clients that are served go on, and a place that gets free is given again."""
     async with way(tmp_path, echo, ProxyLimits(clients=3)) as out:
         held = [await out.tunnel() for _ in range(3)]
         busy = await out.ask(b"CONNECT a.example.com:443 HTTP/1.1\r\n\r\n")
@@ -323,7 +323,7 @@ async def test_more_clients_than_there_are_places_are_turned_away(tmp_path: Path
 
 
 async def test_a_refusal_is_told_once_and_not_without_end(tmp_path: Path) -> None:
-    """Who asks a thousand times says nothing new, and may not fill the log."""
+    """A client that asks a thousand times must not fill the log."""
     async with way(tmp_path) as out:
         for _ in range(3):
             await out.ask(b"CONNECT evil.org:443 HTTP/1.1\r\n\r\n")
@@ -334,7 +334,7 @@ async def test_a_refusal_is_told_once_and_not_without_end(tmp_path: Path) -> Non
 
 
 async def test_when_the_block_is_left_nobody_is_connected(tmp_path: Path) -> None:
-    """Tunnels end with it, and its socket is gone."""
+    """Tunnels end with the block, and the socket is gone."""
     async with way(tmp_path) as out:
         reader, writer = await out.tunnel()
     async with asyncio.timeout(PATIENCE):
@@ -345,7 +345,7 @@ async def test_when_the_block_is_left_nobody_is_connected(tmp_path: Path) -> Non
 
 
 async def test_an_error_within_the_block_comes_out_as_it_is(tmp_path: Path) -> None:
-    """Not wrapped in another."""
+    """It is not wrapped in another error."""
     with bound(tmp_path / "s") as listening:
         with pytest.raises(ValueError, match="mine"):
             async with connect_proxy(listening, Allowlist.of([]), print) as proxy:

@@ -10,7 +10,7 @@ from otpy_agents.store.redaction import Redaction, is_secret_name, without_secre
 
 
 def test_declared_names_count_whatever_they_are_called() -> None:
-    """A variable that nobody would suspect is secret once it is declared (G-04)."""
+    """A variable with a harmless name is secret once it is declared (G-04)."""
     environment = {"DATABASE_URL": "postgres://me:pw@host", "HOME": "/home/me"}
     assert Redaction(environment)("at postgres://me:pw@host") == "at postgres://me:pw@host"
     clean = Redaction(environment, names=["DATABASE_URL"])
@@ -18,7 +18,7 @@ def test_declared_names_count_whatever_they_are_called() -> None:
 
 
 def test_names_tell_secrets() -> None:
-    """Those that hold key, secret, password or token (G-04), written together or apart."""
+    """Names that hold key, secret, password or token are secret (G-04), joined or apart."""
     secret = ("API_KEY", "APIKEY", "KEY_FILE", "PGPASSWORD", "MY_TOKEN", "TOKEN2", "CLIENTSECRET")
     assert [name for name in secret if not is_secret_name(name)] == []
     plain = ("KEYBOARD", "MAX_TOKENS", "TOKENS_LEFT", "TOKENIZERS_PARALLELISM", "PATH", "HOME")
@@ -26,20 +26,20 @@ def test_names_tell_secrets() -> None:
 
 
 def test_a_json_value_keeps_its_form() -> None:
-    """A number that is a secret elsewhere stays one, and nobody's state is torn."""
+    """A number that equals a secret stays a number, so that the value stays readable."""
     clean = Redaction({"API_KEY": "123456"})
     assert without_secrets({"a": [123456, "at 123456"]}, clean) == {"a": [123456, "at [API_KEY]"]}
 
 
 def test_values_from_elsewhere_count_too() -> None:
-    """What a credential file holds is replaced by the name given."""
+    """The content of a credential file is replaced by the name given."""
     clean = Redaction({}, values={"claude login": "sk-ant-1234"})
     assert clean("using sk-ant-1234") == "using [claude login]"
     assert clean.longest == len("sk-ant-1234")
 
 
 def test_each_line_of_a_secret_with_lines_is_found() -> None:
-    """Output is looked at line by line, so a key of several lines is too."""
+    """Output is read line by line, so each line of a key counts."""
     key = "-----BEGIN KEY-----\nQUJDREVG\nR0hJSktM\n-----END KEY-----\n"
     clean = Redaction({"DEPLOY_KEY": key})
     assert clean("R0hJSktM") == "[DEPLOY_KEY]"
@@ -57,6 +57,6 @@ def test_a_secret_is_found_as_json_and_urls_write_it(secret: str) -> None:
 
 
 def test_without_secrets_nothing_changes() -> None:
-    """And no text is cut at a longer place than asked."""
+    """A text is cut exactly where it was asked."""
     clean = Redaction({})
     assert (clean("text"), clean.head("some text", 4), clean.longest) == ("text", "some", 0)

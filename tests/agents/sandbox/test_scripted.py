@@ -1,4 +1,4 @@
-"""What a scripted sandbox shows of a program is what a real one shows of the same program."""
+"""A scripted sandbox shows the same of a program as a real sandbox does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def scene(kind: str, tmp_path: Path) -> Scene:
 
 @pytest.fixture
 def play(scene: Scene) -> Play:
-    """Play the script in the one, and the program in the other."""
+    """Return a function that plays the script in the fake, and the program in the real one."""
 
     def played(
         script: Script, program: str, **more: object
@@ -72,7 +72,7 @@ async def test_streams_are_apart_and_the_end_is_told(scene: Scene, play: Play) -
 
 
 async def test_who_is_asked_to_end_ends(scene: Scene, play: Play) -> None:
-    """By the signal it was asked with, and at once."""
+    """It ends at once, by the signal that asked it."""
     loop = asyncio.get_running_loop()
     async with play(UP_AND_ON, UP + SLEEP, limits=SandboxLimits(grace=60)) as running:
         await scene.up.wait()
@@ -83,7 +83,7 @@ async def test_who_is_asked_to_end_ends(scene: Scene, play: Play) -> None:
 
 
 async def test_who_does_not_obey_is_killed_after_the_grace(scene: Scene, play: Play) -> None:
-    """No sooner, and not much later."""
+    """It is killed no sooner, and not much later."""
     loop = asyncio.get_running_loop()
     grace = SandboxLimits(grace=0.25)
     async with play(DEAF, STUBBORN + UP + SLEEP, limits=grace) as running:
@@ -95,7 +95,7 @@ async def test_who_does_not_obey_is_killed_after_the_grace(scene: Scene, play: P
 
 
 async def test_a_kill_cuts_the_grace_of_a_stop(scene: Scene, play: Play) -> None:
-    """Whoever waits for the stop goes on too."""
+    """The caller that waits for the stop returns, too."""
     loop = asyncio.get_running_loop()
     grace = SandboxLimits(grace=60)
     async with play(DEAF, STUBBORN + UP + SLEEP, limits=grace) as running:
@@ -110,7 +110,7 @@ async def test_a_kill_cuts_the_grace_of_a_stop(scene: Scene, play: Play) -> None
 
 
 async def test_it_is_found_by_its_marker_as_long_as_it_runs(scene: Scene, play: Play) -> None:
-    """Whoever leaves the block has ended it."""
+    """The end of the block ends it."""
     async with play(UP_AND_ON, UP + SLEEP) as running:
         await scene.up.wait()
         assert await scene.sandbox.find(scene.marker) == (running.identity,)

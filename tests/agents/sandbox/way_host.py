@@ -1,4 +1,4 @@
-"""A host behind the allowlist, and what an agent inside asks of the way there."""
+"""A host behind the allowlist, and the program with which an agent inside asks for it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def _say(*lines: str) -> None:
 
 
 def _played(what: Soak, of: str | None) -> bool:
-    """Play a soak, say how it went, and return whether all is well."""
+    """Play a soak, print its outcome, and return whether all is well."""
     place = _MEMORY if _MEMORY.is_dir() else None
     began, spent = time.monotonic(), time.process_time()
     with tempfile.TemporaryDirectory(prefix="otpy-soak-", dir=place) as folder:
@@ -61,7 +61,7 @@ def _killed(kills: int, seed: int) -> bool:
 
 
 def main() -> int:
-    """Play a soak for each seed, and say how it went; return 1 if anything was wrong."""
+    """Play a soak for each seed, and print its outcome; return 1 if anything was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.agents.soak", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other")

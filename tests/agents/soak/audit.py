@@ -26,11 +26,11 @@ _FINAL = {
 
 
 async def audit(books: Books, folder: Path) -> None:
-    """Look whether all books agree; what is wrong is added to `books.wrong`.
+    """Check that all books agree, and add each error to `books.wrong`.
 
     Args:
         books: Those of a soak whose hosts have all ended.
-        folder: Where its stores are.
+        folder: The folder of its stores.
     """
     await asyncio.sleep(1)  # what was cancelled a moment ago ends
     ledger = await _tables(folder / "w.sqlite", "assignment", "attempt", "agent", "agent_move")
@@ -66,7 +66,7 @@ async def _tables(path: Path, *names: str) -> Tables:
 
 
 def _outcomes(books: Books, ledger: Tables) -> Iterator[str]:
-    """Each has come out as it must, with a reason."""
+    """Check that each assignment came out as it must, with a reason."""
     rows = {row["id"]: row for row in ledger["assignment"]}
     if set(rows) != {plan.id for plan in books.plans}:
         yield "the ledger has other assignments than the list"
@@ -82,7 +82,7 @@ def _outcomes(books: Books, ledger: Tables) -> Iterator[str]:
 
 
 def _told(books: Books, ledger: Tables) -> Iterator[str]:
-    """What was told, and what pools know, is what is written down; each end was told once."""
+    """Check that events and pools agree with the ledger, and that each end was told once."""
     told: defaultdict[str, list[str]] = defaultdict(list)
     for one in books.told:
         if one.name in {"mortal.done", "mortal.reaped", "mortal.failed"}:
@@ -101,7 +101,7 @@ def _told(books: Books, ledger: Tables) -> Iterator[str]:
 
 
 def _moves(books: Books, ledger: Tables) -> Iterator[str]:
-    """Where each agent stands is where its moves have led, and each of them was allowed."""
+    """Check that the moves of each agent led to its state, and that each of them was allowed."""
     stands = {row["assignment"]: row["state"] for row in ledger["agent"]}
     moves: defaultdict[str, Rows] = defaultdict(list)
     for row in sorted(ledger["agent_move"], key=lambda row: row["id"]):
@@ -126,7 +126,7 @@ def _moves(books: Books, ledger: Tables) -> Iterator[str]:
 
 
 def _work(books: Books, ledger: Tables) -> Iterator[str]:
-    """No agent was at work twice at once, and no work that was good was done again."""
+    """Check that no agent worked twice at once, and that no good work was done again."""
     for agent in books.stage.twins:
         yield f"{agent} was begun while it was at work"
     good = Counter(one.agent for one in books.stage.sandbox.played if one.exit_code == 0)
@@ -147,7 +147,7 @@ def _work(books: Books, ledger: Tables) -> Iterator[str]:
 
 
 def _runs(books: Books, ledger: Tables, runs: Tables) -> Iterator[str]:
-    """Every run is over, and so is each of its attempts; one of them did the work."""
+    """Check that every run and each of its attempts is over, and that one run did the work."""
     done: Counter[str] = Counter()
     for row in runs["run"]:
         name = row["label"].split("/")[1]
@@ -167,7 +167,7 @@ def _runs(books: Books, ledger: Tables, runs: Tables) -> Iterator[str]:
 
 
 def _sessions(ledger: Tables, sessions: Tables) -> Iterator[str]:
-    """Only who is not done still has a session."""
+    """Check that no assignment that is done still has a session."""
     done = {row["id"] for row in ledger["assignment"] if row["state"] == State.DONE}
     for row in sessions["session"]:
         name = row["agent"].removeprefix("w/")
@@ -176,7 +176,7 @@ def _sessions(ledger: Tables, sessions: Tables) -> Iterator[str]:
 
 
 def _spent(books: Books) -> Iterator[str]:
-    """Each token was charged once, to its agent and to its project."""
+    """Check that each token was charged once, to its agent and to its project."""
     ledger = books.workplace.budgets.ledger
     tokens = books.stage.tokens
     whole = ledger.balance("w", Kind.TOKENS).spent
@@ -189,7 +189,7 @@ def _spent(books: Books) -> Iterator[str]:
 
 
 def _left(books: Books) -> Iterator[str]:
-    """Nothing runs, waits or is watched any more."""
+    """Check that nothing runs, waits or is watched any more."""
     if alive := books.stage.sandbox.alive:
         yield f"still at work: {[one.agent for one in alive]}"
     mine = asyncio.current_task()

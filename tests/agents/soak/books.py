@@ -1,4 +1,4 @@
-"""The books of a soak: everything that was told, over all of its hosts."""
+"""The books of a soak: all events of all of its hosts."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ class Told:
 
 @final
 class Books:
-    """What is known of a soak.
+    """The records of a soak.
 
     Args:
         plans: Its assignments.
-        stage: Where its agents play.
+        stage: The stage on which its agents play.
 
     Attributes:
         plans: As given.
         stage: As given.
-        wrong: What must not be; empty if all is well.
+        wrong: The errors that were found; empty if all is well.
         told: Every event of all hosts, in order.
-        reports: How many reports of each kind the trees made.
-        harm: What was done to them, and how often.
-        outcomes: How assignments came out as pools know it, by name; of each host that knew it.
+        reports: The number of reports of each kind that the trees made.
+        harm: The number of harmful deeds of each kind.
+        outcomes: The outcomes of assignments in the pools, by name; one for each host that has one.
         workplace: That of the last host.
     """
 
@@ -81,13 +81,13 @@ class Books:
         self.reports[type(report).__name__] += 1
 
     def on_trouble(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Take what nobody caught."""
+        """Take an error that was not caught."""
         error = context.get("exception")
         self.wrong.append(f"trouble: {context.get('message')}: {error!r}")
 
     @contextmanager
     def of_host(self, project: Project, faults: Faults) -> Generator[None]:
-        """Let a host have its harm and its operator for as long as the block lasts."""
+        """Give a host its harm and its operator for as long as the block lasts."""
         self._faults = faults
         self._harm = asyncio.create_task(faults.go_on())
         attending = asyncio.create_task(faults.attend())
@@ -103,7 +103,7 @@ class Books:
                     self.outcomes.setdefault(name, []).append(outcome)
 
     def harm_over(self) -> None:
-        """Let nothing more go wrong."""
+        """End the harm."""
         self._faults = None
         if self._harm is not None:
             self._harm.cancel()
@@ -112,7 +112,7 @@ class Books:
 
     @property
     def history(self) -> str:
-        """A fingerprint of everything that was told, and when."""
+        """A fingerprint of all events and their times."""
         lines = "\n".join(f"{one.at:.3f} {one.name} {one.id}" for one in self.told)
         return sha256(lines.encode()).hexdigest()[:12]
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a soak: kills at random times, and kills at the worst moment."""
+"""The faults of a soak: kills at random times, and kills at the worst moment."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _ABOVE: Final = (("MortalPool",), ("RunHost",), ("RunHost", "runs"), ("MonitorSu
 _MONITORS: Final = (
     *("HealthMonitor", "BudgetMonitor", "ViolationMonitor", "LedgerKeeper", "HygieneSupervisor"),
 )
-_TURNS: Final = 40  # of the loop, within which a kill strikes after what it is aimed at
-_AIM: Final = 0.02  # share of all that is told at which something is aimed
+_TURNS: Final = 40  # turns of the loop after its event within which a kill strikes
+_AIM: Final = 0.02  # share of all events that a kill is aimed at
 
 
 @final
 class Faults:
     """Does harm to the tree of a project, and plays its operator.
 
-    How often is bounded by what the tree must bear: Jake may crash ten times an hour, a monitor ten
+    Its deeds are as rare as the tree must bear: Jake may crash ten times an hour, a monitor ten
     times in five minutes, and the branches of the application three times in five seconds.
 
     Args:
         seed: Of chance.
         project: The project.
         root: Its tree.
-        stage: Where its agents play.
-        busy: How many agents are at work at once; more of them see more harm.
+        stage: The stage on which its agents play.
+        busy: The number of agents at work at once; more of them see more harm.
 
     Attributes:
-        done: What was done how often.
+        done: The number of deeds of each kind.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Faults:
 
     async def go_on(self) -> None:
         """Do harm until it is cancelled."""
-        each = 3600 / self._busy  # seconds between two of what strikes one agent an hour
+        each = 3600 / self._busy  # seconds between two deeds that strike each agent once an hour
         async with asyncio.TaskGroup() as group:
             for name, seconds, deed in (
                 ("mortal killed", each * 4, self._kill_mortal),
@@ -81,12 +81,12 @@ class Faults:
             self._do(name, lambda: deed(chance))
 
     def _do(self, name: str, deed: _Deed) -> None:
-        with contextlib.suppress(OtpyError):  # what it is about has just ended
+        with contextlib.suppress(OtpyError):  # its target has just ended
             if deed():
                 self.done[name] += 1
 
     async def _bad_times(self) -> None:
-        """Let nothing be started for some minutes, every now and then."""
+        """Let every start fail for some minutes, every now and then."""
         chance = Random(f"{self._seed}/bad times")
         try:
             while True:
@@ -100,7 +100,7 @@ class Faults:
     # --- at the worst moment ----------------------------------------------------------------------
 
     def heard(self, name: str, id: str) -> None:
-        """Take what was told of an agent; sometimes strike it a few turns of the loop later."""
+        """Take an event of an agent; sometimes strike the agent a few turns of the loop later."""
         if self._aim.random() > _AIM or name == "mortal.output":
             return
         deed = self._aim.choice(

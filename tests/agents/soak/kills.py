@@ -1,4 +1,4 @@
-"""Kill the host of a list again and again, at random moments, and audit what came of it.
+"""Kill the host of a list again and again, at random moments, and audit the result.
 
 python -m tests.agents.soak --kills 100
 """
@@ -23,20 +23,20 @@ from tests.agents.host import Host, Site, entry, survivors
 
 __all__ = ["Kills", "kill_again_and_again"]
 
-_GONE: Final = 5.5  # seconds after its host in which nothing of a worker is left
+_GONE: Final = 5.5  # seconds after the end of its host by which a worker has left nothing
 _GIT: Final = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org")
 
 
 @define
 class Kills:
-    """What a hundred kills came to.
+    """The result of many kills.
 
     Attributes:
-        kills: How many hosts were killed.
-        cut: How many workers they hit.
+        kills: The number of hosts that were killed.
+        cut: The number of workers that they hit.
         slowest: Seconds until the last worker of a killed host was gone.
         repeated: Ends that a host told, and the next one again: it was killed in between.
-        wrong: What must not be.
+        wrong: The errors that were found.
     """
 
     kills: int
@@ -59,11 +59,11 @@ def kill_again_and_again(
 
     Args:
         folder: An empty one.
-        kills: How often a host is killed.
+        kills: The number of kills.
         seed: Of the list, and of the moments.
         more: Tables of more agents by their names; each has to commit `NAME.txt` in its work tree
             of `repository`, and may finish more than once, as those of a real CLI do.
-        environment: What hosts find there beside that of this process.
+        environment: Variables of the hosts beside those of this process.
         life: Most seconds of a host at work.
     """
     chance, books = Random(seed), Kills(kills)
@@ -116,7 +116,7 @@ def _kill_somewhen(host: Host, chance: Random, life: float) -> None:
 def _program(site: Site, name: str, chance: Random) -> str:
     seconds = chance.uniform(0.2, 1.2)
     end = f"sleep {seconds:.2f}; echo {name} >>{shlex.quote(str(site.did))}"
-    if chance.random() < 0.3:  # with a daemon that nothing but its guardian finds
+    if chance.random() < 0.3:  # with a daemon that only its guardian finds
         end = f"env -i setsid sleep 600 & {end}"
     return entry(name, ["sh", "-c", end], grace=1.0)
 
@@ -143,7 +143,7 @@ def _wait(site: Site, books: Kills) -> None:
 
 
 def _at_work(site: Site) -> Iterator[str]:
-    """Yield what lives in the folder of the list, guardians and daemons included."""
+    """Yield the processes in the folder of the list, guardians and daemons included."""
     folder = str(site.folder)
     for process in psutil.process_iter():
         try:

@@ -1,4 +1,4 @@
-"""What each assignment of a soak is about: what its agent does, and how it must come out."""
+"""The assignments of a soak: the acts of their agents, and the outcomes that they must have."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Kind:
     """A kind of assignment.
 
     Attributes:
-        share: How many there are of it, in proportion to the others.
-        acts: What its agent does.
+        share: The number of its assignments, in proportion to the others.
+        acts: The acts of its agent.
         keys: Its keys in the list; `...` is ample time for its useful work, and None is no key.
-        ends: How it must come out, whatever else goes wrong meanwhile.
-        why: What the reason must say; empty for any.
+        ends: The outcome that it must have, in spite of all other faults.
+        why: The text that the reason must have; empty for any.
     """
 
     share: int
@@ -74,7 +74,7 @@ class Plan:
 
     Attributes:
         id: Its id; begins with its kind.
-        kind: What it is.
+        kind: Its kind.
         seconds: Useful work until it is done, if nothing interrupts it.
         seed: Of its chance.
     """
@@ -99,12 +99,12 @@ class Plan:
         return "\n".join(["[[assignment]]", f'id = "{self.id}"', *shown, ""])
 
     def __call__(self, number: int) -> Script:
-        """Return what its agent does in an attempt."""
+        """Return the acts of its agent in an attempt."""
         return self.kind.acts(number, Random(f"{self.seed}/{number}"), self.seconds)
 
 
 def _works(chance: Random, seconds: float) -> list[Step]:
-    """Return useful work of so many seconds, in turns with tools."""
+    """Return useful work for this many seconds, in turns with tools."""
     steps: list[Step] = [Spend(input=chance.randrange(1, 9), output=1, after=0.5)]
     passed, spent = 0.5, 10
     while passed < seconds:
@@ -117,12 +117,12 @@ def _works(chance: Random, seconds: float) -> list[Step]:
 
 
 def _until(times: int, *ends: Step, early: float = 0.5) -> Acts:
-    """Return what an agent does that comes to other ends in its first attempts, and is then done.
+    """Return the acts of an agent that ends otherwise in its first attempts, and then is done.
 
     Args:
-        times: In how many attempts.
-        ends: How they end.
-        early: After which share of the work at most.
+        times: The number of these attempts.
+        ends: Their ends.
+        early: The share of the work after which they end, at most.
     """
 
     def acts(number: int, chance: Random, seconds: float) -> Script:
@@ -168,7 +168,7 @@ _MANY: Final = "restarts used up"
 def _reaped(
     why: str, *ends: Step, share: int = 2, keys: Mapping[str, object] | None = None
 ) -> Kind:
-    """Return a kind that comes to a bad end in every attempt, and is given up for that."""
+    """Return a kind that fails in every attempt, and is given up for that."""
     return Kind(share=share, acts=_always(*ends), ends=State.REAPED, why=why, keys=keys or {})
 
 
@@ -218,7 +218,7 @@ def plans_of(seed: int, count: int, seconds: float) -> tuple[Plan, ...]:
 
     Args:
         seed: Of their chance.
-        count: How many.
+        count: Their number.
         seconds: Useful work of each, about.
     """
     chance = Random(f"{seed}/plans")

@@ -40,19 +40,19 @@ T = TypeVar("T")
 __all__ = ["Soak", "play"]
 
 _QUICK: Final = RetryPolicy(max_retries=0, crash_restarts=0)
-_PATIENCE: Final = 24 * 3600.0  # seconds in which everything comes out when the harm is over
+_PATIENCE: Final = 24 * 3600.0  # seconds within which everything comes out once the harm is over
 
 
 @final
 @frozen(kw_only=True)
 class Soak:
-    """What is played.
+    """The settings of a soak.
 
     Attributes:
         seed: Of all chance: the same seed is the same history.
-        hours: How long there is harm, in virtual time.
-        agents: How many work at the same time.
-        hosts: How many hosts work on it, one after the other.
+        hours: The time in which there is harm, in virtual hours.
+        agents: The number that work at the same time.
+        hosts: The number of hosts that work on it, one after the other.
     """
 
     seed: int
@@ -62,7 +62,7 @@ class Soak:
 
 
 def play(what: Soak, folder: Path) -> Books:
-    """Play a soak in virtual time, and return what is known of it in the end.
+    """Play a soak in virtual time, and return its books.
 
     Args:
         what: The soak.
@@ -160,7 +160,7 @@ async def _look_into(assignment: Assignment, cwd: Path, answer: str) -> Complain
 
 @contextmanager
 def _in_one_thread() -> Generator[None]:
-    """Do in the thread of the loop what would be done in others: their pace is nobody's choice."""
+    """Do the work of other threads in the thread of the loop, as no seed sets their pace."""
 
     async def run_sync(work: Callable[..., T], *args: Any, **_: Any) -> T:
         await asyncio.sleep(0)
@@ -172,7 +172,7 @@ def _in_one_thread() -> Generator[None]:
 
 @contextmanager
 def _without_a_socket() -> Generator[None]:
-    """Do not listen for operators: a clock waits a real moment for who may come from outside."""
+    """Do not listen for operators: the clock would wait a real moment for a client."""
 
     @asynccontextmanager
     async def nobody(path: Path, *_: object) -> AsyncGenerator[Path]:
@@ -184,7 +184,7 @@ def _without_a_socket() -> Generator[None]:
 
 @contextmanager
 def _drawn_by(seed: int) -> Generator[None]:
-    """Draw from the seed whatever is drawn."""
+    """Draw every random value from the seed."""
     before = random.getstate()
     random.seed(seed)
     try:

@@ -1,4 +1,4 @@
-"""A soak of real processes: `otpy-agents up --chaos` works a long list off, and is looked at."""
+"""A soak of real processes: `otpy-agents up --chaos` works a long list off, under observation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Look", "RealSoak", "soak_for_real"]
 
 _BOT: Final = Path(__file__).with_name("bot.py")
 _SECONDS: Final = (2.0, 8.0)  # useful work of one assignment
-_EACH: Final = 8.0  # what one takes in the middle, with all its lives
+_EACH: Final = 8.0  # what one takes on average, with all its lives
 _PATIENT: Final[Mapping[str, object]] = {
     "restarts": 60,
     "within": 60,
@@ -67,7 +67,7 @@ _KINDS: Final[tuple[tuple[int, str, Mapping[str, object]], ...]] = (
 
 @frozen
 class Look:
-    """What the host used at a moment."""
+    """The resources of the host at a moment."""
 
     at: float
     descriptors: int
@@ -77,15 +77,15 @@ class Look:
 
 @define
 class RealSoak:
-    """What became of a real soak.
+    """The result of a real soak.
 
     Attributes:
         status: Exit status of the host.
-        seconds: How long it took.
-        assignments: How many there were.
-        looks: What the host used, over time.
-        events: How often each event was told.
-        wrong: What must not be; empty if all is well.
+        seconds: Its duration.
+        assignments: Their number.
+        looks: The resources of the host, over time.
+        events: The number of times that each event was told.
+        wrong: The errors that were found; empty if all is well.
     """
 
     status: int = -1
@@ -109,7 +109,7 @@ class RealSoak:
 
     @property
     def quarters(self) -> tuple[Look, Look]:
-        """What the host used in the middle of the second quarter of the time, and of the last."""
+        """The median resources of the host in the second quarter of the time, and in the last."""
         size = len(self.looks) // 4
         return _middle(self.looks[size : 2 * size]), _middle(self.looks[3 * size : 4 * size])
 
@@ -131,12 +131,12 @@ def _middle(looks: list[Look]) -> Look:
 def soak_for_real(
     folder: Path, *, seconds: float, parallel: int, chaos: float, seed: int
 ) -> RealSoak:
-    """Work a list of about so many seconds off, and look at it.
+    """Work a list off that takes about `seconds`, and check it.
 
     Args:
         folder: An empty one.
-        seconds: How long it shall take, about.
-        parallel: How many workers at the same time.
+        seconds: Its duration, about.
+        parallel: The number of workers at the same time.
         chaos: Workers killed per second.
         seed: Of the list; what chaos kills is drawn by the host.
     """
@@ -165,7 +165,7 @@ def soak_for_real(
 
 
 def _write(file: Path, count: int, parallel: int, seed: int) -> dict[str, str]:
-    """Write the list; return how each of its assignments has to end."""
+    """Write the list; return the end that each of its assignments must have."""
     chance = Random(seed)
     kinds = [(kind, keys) for share, kind, keys in _KINDS for _ in range(share)]
     drawn = [kinds[number % len(kinds)] for number in range(count)]
@@ -224,7 +224,7 @@ def _audit(folder: Path, soak: RealSoak, ends: dict[str, str]) -> Iterator[str]:
 
 
 def _survivors(folder: Path) -> Iterator[str]:
-    """Nothing of the list is alive; what is all the same is ended."""
+    """Yield the processes of the list that are still alive, and end them."""
     for row in _rows(folder / "w.sqlite", "identity"):
         for orphan in find(list_marker(row["list_id"])):
             yield f"still alive: {orphan}"
@@ -235,7 +235,7 @@ def _survivors(folder: Path) -> Iterator[str]:
 def _account(
     row: dict[str, Any], wanted: str, told: Counter[tuple[str, str]], did: int
 ) -> Iterator[str]:
-    """Each came out as it must, was told once, and did its work once."""
+    """Check that an assignment came out as it must, was told once, and did its work once."""
     name, state = row["id"], row["state"]
     if state != wanted:
         yield f"{name} is {state} ({row['reason']}), wanted {wanted}"
@@ -244,14 +244,14 @@ def _account(
     ends = {end: told[f"mortal.{end}", name] for end in ("done", "reaped", "failed")}
     if ends != {**dict.fromkeys(ends, 0), state: 1}:
         yield f"{name} is {state}, its ends were told as {ends}"
-    # Who is killed after the work and before the end does it once more; nobody can know.
+    # A worker that is killed between its work and its end does it once more, unavoidably.
     most = 1 + told["chaos.killed", name]
     if not (1 <= did <= most if state == "done" else did == 0):
         yield f"{name} is {state}, and did its work {did} times"
 
 
 def _growth(soak: RealSoak) -> Iterator[str]:
-    """The host used no more and more."""
+    """Check that the resources of the host did not grow."""
     early, late = soak.quarters
     if late.descriptors > early.descriptors + 20:
         yield f"descriptors grew from {early.descriptors} to {late.descriptors}"

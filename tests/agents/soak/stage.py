@@ -1,4 +1,4 @@
-"""Where the agents of a soak play, and what can be read off it."""
+"""The stage on which the agents of a soak play, and its records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stage:
     """A scripted sandbox, and the books it keeps.
 
     Args:
-        plans: What its agents do.
+        plans: The acts of its agents.
 
     Attributes:
         sandbox: The sandbox.
@@ -39,7 +39,7 @@ class Stage:
 
     @property
     def answers(self) -> Counter[str]:
-        """How often each agent has answered that it is done."""
+        """The number of times that each agent has answered that it is done."""
         return Counter(
             agent
             for agent, lines in self._said()
@@ -49,7 +49,7 @@ class Stage:
 
     @property
     def tokens(self) -> Counter[str]:
-        """What each agent has told that it spent, the last reading of each attempt."""
+        """The tokens that each agent has told: the last reading of each attempt."""
         spent: Counter[str] = Counter()
         for agent, lines in self._said():
             readings = [one["input"] + one["output"] for one in lines if one["type"] == "usage"]

@@ -15,7 +15,7 @@ from tests.agents.soak.play import Soak, play
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Log nothing: what goes wrong here is meant to."""
+    """Log nothing: the errors here are intended."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.reset_defaults()
@@ -37,14 +37,14 @@ def test_an_hour_of_harm_is_accounted_for(seed: int, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.real_time
 def test_a_host_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Each program finishes once and is told once; no process, branch or tree belongs to nobody."""
+    """Each program finishes once and is told once; each process, branch and tree has an owner."""
     books = kill_again_and_again(tmp_path, kills=10, seed=1)
     assert books.wrong == []
     assert books.cut > 3
 
 
 def test_a_seed_is_a_history(tmp_path: Path) -> None:
-    """So that what once went wrong can be looked at."""
+    """A failure can thus be played again."""
     one, two, other = (
         play(Soak(seed=seed, hours=0.1, agents=3, hosts=1), _made(tmp_path / str(number)))
         for number, seed in enumerate((5, 5, 6))

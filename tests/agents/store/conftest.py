@@ -1,4 +1,4 @@
-"""What the tests of the store of runs share."""
+"""Shared by the tests of the store of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the store of runs share: a short way to write, and programs that use it."""
+"""Shared by the tests of the store of runs: a short way to write, and programs that use it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 async def create(store: RunStore, run: str = "r", state: str = "{}") -> Lease:
-    """Create a run about which little is interesting."""
+    """Create a run with default values."""
     return await store.create(
         run, state, version=1, status="new", agent="claude", prompt="do it", cwd="/here"
     )
@@ -36,7 +36,7 @@ async def save(
     *attempts: AttemptBegun | AttemptEnded,
     exit_code: int | None = None,
 ) -> None:
-    """Save a state about which little is interesting."""
+    """Save a state with default values."""
     await store.save(
         lease,
         state,

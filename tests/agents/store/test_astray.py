@@ -18,12 +18,12 @@ pytestmark = pytest.mark.real_time
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file is."""
+    """The path of the file."""
     return tmp_path / "runs.sqlite3"
 
 
 def delete(path: Path, *, logs: bool) -> None:
-    """Delete the file; with all that stands beside it, or leaving that."""
+    """Delete the file, with or without the files beside it."""
     path.unlink()
     if logs:
         for beside in path.parent.glob(f"{path.name}[-.]*"):
@@ -51,7 +51,7 @@ def states(path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("logs", [False, True])
 async def test_a_deleted_file_is_put_back_with_all_it_held(path: Path, logs: bool) -> None:
-    """By the next who uses it; one line says so, and what follows is in it too."""
+    """The next use puts it back; one line says so, and later changes are in it, too."""
     said: list[str] = []
     async with RunStore(path) as store:
         store.on_astray(said.append)
@@ -71,7 +71,7 @@ async def test_a_deleted_file_is_put_back_with_all_it_held(path: Path, logs: boo
 
 
 async def test_another_host_of_a_deleted_file_goes_on_in_the_new_one(path: Path) -> None:
-    """However many they are, there is one file, with the runs of all."""
+    """Any number of hosts has one file, with the runs of all."""
     said: list[str] = []
     async with RunStore(path) as one, RunStore(path) as other:
         one.on_astray(said.append)
@@ -87,7 +87,7 @@ async def test_another_host_of_a_deleted_file_goes_on_in_the_new_one(path: Path)
 
 @pytest.mark.parametrize("sound", [False, True])
 async def test_a_file_in_its_place_is_left_alone(path: Path, sound: bool) -> None:
-    """What this host does is kept beside it, and the line says where."""
+    """The changes of this host are kept beside it, and the line says where."""
     said: list[str] = []
     theirs = path.with_name("other")
     async with RunStore(path) as store:

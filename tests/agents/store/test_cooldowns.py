@@ -21,7 +21,7 @@ def cooldown(until: float, agent_cli: str = "claude") -> CooldownRecord:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the store is to be."""
+    """The path of the store."""
     return tmp_path / "runs.sqlite3"
 
 
@@ -33,7 +33,7 @@ async def store(path: Path) -> AsyncGenerator[RunStore]:
 
 
 async def test_a_cooldown_is_over_in_time(store: RunStore) -> None:
-    """At its second it is no more."""
+    """It no longer holds at the second of its end."""
     await store.cooldowns.put(cooldown(10))
     assert await store.cooldowns.at(9.5) == (cooldown(10),)
     assert await store.cooldowns.at(10) == ()
@@ -55,7 +55,7 @@ async def test_a_longer_cooldown_stays(store: RunStore, path: Path) -> None:
 async def test_a_cooldown_is_moved_when_the_clock_was_set(
     store: RunStore, path: Path, by: float
 ) -> None:
-    """Forward and back, for all hosts; only the one that was meant, and not once more."""
+    """It moves forward or back for all hosts, once, and only if it is the expected one."""
     await store.cooldowns.put(cooldown(20))
     for before in (20.0, 20.0, 19.0):
         await store.cooldowns.move(cooldown(before), cooldown(before + by))
@@ -65,7 +65,7 @@ async def test_a_cooldown_is_moved_when_the_clock_was_set(
 
 
 async def test_siblings_learn_of_it_at_once(store: RunStore) -> None:
-    """Before anything is awaited, and only of what is news to them."""
+    """They hear of it before anything is awaited, and only of news."""
     heard: list[CooldownRecord] = []
     forget = store.cooldowns.listen(heard.append)
     putting = asyncio.ensure_future(store.cooldowns.put(cooldown(20)))
@@ -82,7 +82,7 @@ async def test_siblings_learn_of_it_at_once(store: RunStore) -> None:
 
 
 async def test_who_looks_learns_of_those_of_other_hosts(store: RunStore, path: Path) -> None:
-    """And so do its siblings, each time one of them looks before a launch."""
+    """Its siblings learn of them, too, each time one of them looks before a launch."""
     heard: list[CooldownRecord] = []
     store.cooldowns.listen(heard.append)
     async with RunStore(path) as other:
@@ -94,7 +94,7 @@ async def test_who_looks_learns_of_those_of_other_hosts(store: RunStore, path: P
 
 
 async def test_a_cooldown_that_cannot_be_written_holds_here(path: Path) -> None:
-    """Siblings are told all the same; who set it gets the error."""
+    """Siblings are told all the same; the caller gets the error."""
     store = RunStore(path)
     heard: list[CooldownRecord] = []
     store.cooldowns.listen(heard.append)
@@ -106,7 +106,7 @@ async def test_a_cooldown_that_cannot_be_written_holds_here(path: Path) -> None:
 
 
 async def test_what_is_over_is_forgotten(store: RunStore) -> None:
-    """Purging deletes it from the file; a shorter one after it counts again."""
+    """Purging deletes it from the file; a shorter cooldown counts again afterwards."""
     await store.cooldowns.put(cooldown(10))
     await store.purge(0)
     assert await store.cooldowns.at(20) == ()
@@ -115,7 +115,7 @@ async def test_what_is_over_is_forgotten(store: RunStore) -> None:
 
 
 async def test_an_ended_cooldown_is_over_for_all_hosts(store: RunStore, path: Path) -> None:
-    """Also for one that knew it; its moment stays, so that it is not taken for a lost one."""
+    """A host that knew it sees the end; the entry stays, so that it is not taken for a lost one."""
     async with RunStore(path, as_host=False) as other:
         await store.cooldowns.put(cooldown(20))
         assert await store.cooldowns.at(1) == (cooldown(20),)
@@ -130,7 +130,7 @@ async def test_an_ended_cooldown_is_over_for_all_hosts(store: RunStore, path: Pa
 
 
 async def test_a_cooldown_that_was_told_later_is_not_ended(store: RunStore) -> None:
-    """What began before proves nothing about it (C-15)."""
+    """A run that began before proves nothing about it (C-15)."""
     told = evolve(cooldown(20), told=8.0)
     await store.cooldowns.put(told)
     assert not await store.cooldowns.end("claude", "work", 9, told_by=7)
@@ -139,7 +139,7 @@ async def test_a_cooldown_that_was_told_later_is_not_ended(store: RunStore) -> N
 
 
 async def test_a_cooldown_that_was_never_written_can_be_ended(path: Path) -> None:
-    """By its own host, which alone knows it."""
+    """Its own host can end it, which alone knows it."""
     store = RunStore(path)
     with pytest.raises(LedgerClosed):
         await store.cooldowns.put(cooldown(10))

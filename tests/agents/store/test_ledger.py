@@ -29,7 +29,7 @@ class Steady:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the ledger is to be."""
+    """The path of the ledger."""
     return tmp_path / "w.sqlite"
 
 
@@ -79,7 +79,7 @@ async def test_the_story_of_an_assignment_is_kept(path: Path) -> None:
 
 
 async def test_only_final_states_are_not_done_again(path: Path) -> None:
-    """Done and reaped stay; what could not be started is tried again."""
+    """Done and reaped assignments stay; one that failed to start is tried again."""
     async with Ledger(path) as ledger:
         await ledger.declare(dict.fromkeys(State, "1"))
         for state in State:
@@ -89,7 +89,7 @@ async def test_only_final_states_are_not_done_again(path: Path) -> None:
 
 
 async def test_outcomes_are_written_down_as_told_and_leave_alone_what_is_final(path: Path) -> None:
-    """A life that has done its work writes that itself, before anybody has told it."""
+    """A life that is done may have recorded that itself, before the outcome is told."""
     async with Ledger(path) as ledger:
         await ledger.declare({"a": "1", "b": "1", "c": "1"})
         await ledger.begin_attempt("a", 1)
@@ -140,7 +140,7 @@ async def test_a_changed_assignment_is_done_again(path: Path) -> None:
 
 
 async def test_forgetting_keeps_the_identity(path: Path) -> None:
-    """After --fresh everything is pending and orphans can still be told."""
+    """After --fresh everything is pending, and orphans can still be recognised."""
     async with Ledger(path) as ledger:
         await ledger.declare({"a": "1"})
         await ledger.begin_attempt("a", 1)
@@ -171,7 +171,7 @@ async def test_purging_keeps_what_is_listed_or_young(path: Path) -> None:
 
 @pytest.mark.parametrize("turns", range(8))
 async def test_a_cancelled_call_neither_loses_nor_doubles_a_row(path: Path, turns: int) -> None:
-    """Wherever the cancellation falls, the attempt is written once, and closed by the next."""
+    """Whenever the cancellation comes, the attempt is written once, and closed by the next."""
     async with Ledger(path) as ledger:
         await ledger.declare({"a": "1"})
         task = asyncio.create_task(ledger.begin_attempt("a", 1))

@@ -37,7 +37,7 @@ def at(seconds: float) -> str:
 
 
 def read(path: Path, query: str) -> list[tuple[Any, ...]]:
-    """Return what the file holds."""
+    """Return the rows of a query on the file."""
     with closing(sqlite3.connect(path)) as database:
         return database.execute(query).fetchall()
 
@@ -46,7 +46,7 @@ def read(path: Path, query: str) -> list[tuple[Any, ...]]:
 async def test_moments_that_were_text_are_the_same_in_unix_seconds(
     tmp_path: Path, version: int
 ) -> None:
-    """Of any version, in every table; what has none stays without (G-15)."""
+    """This holds for any version and every table; a missing moment stays missing (G-15)."""
     path = tmp_path / "w.sqlite"
     assignment = "INSERT INTO assignment (position, id, digest, state, first_started, finished)"
     attempt = "INSERT INTO attempt (host, assignment, incarnation, started, ended)"
@@ -79,7 +79,7 @@ async def test_moments_that_were_text_are_the_same_in_unix_seconds(
 
 
 async def test_a_ledger_of_the_first_version_knows_what_it_knew(tmp_path: Path) -> None:
-    """What it did not keep can be kept from now on (G-15)."""
+    """It can keep the newer records from now on (G-15)."""
     path = tmp_path / "w.sqlite"
     add = "INSERT INTO assignment (position, id, digest) VALUES (0, 'a', '1')"
     write(path, 1, (add, [()]))
@@ -94,7 +94,7 @@ async def test_a_ledger_of_the_first_version_knows_what_it_knew(tmp_path: Path) 
 
 
 async def test_a_ledger_of_the_third_version_gives_its_commands_away(tmp_path: Path) -> None:
-    """They stand in the log of the user; what else it knows stays (G-15)."""
+    """The log of the user has them; the other records stay (G-15)."""
     path = tmp_path / "w.sqlite"
     write(path, 3, ("INSERT INTO agent VALUES ('a', 'failed', 'no')", [()]))
     async with Ledger(path) as ledger:
@@ -104,7 +104,7 @@ async def test_a_ledger_of_the_third_version_gives_its_commands_away(tmp_path: P
 
 
 async def test_failures_that_were_not_counted_begin_at_none(tmp_path: Path) -> None:
-    """Where the agents stand stays (G-15)."""
+    """The states of the agents stay (G-15)."""
     path = tmp_path / "w.sqlite"
     write(path, 3, ("INSERT INTO agent VALUES ('a', 'failed', 'no')", [()]))
     async with Ledger(path) as ledger:
@@ -115,7 +115,7 @@ async def test_failures_that_were_not_counted_begin_at_none(tmp_path: Path) -> N
 
 
 async def test_runs_that_were_not_known_are_none(tmp_path: Path) -> None:
-    """One can be kept from now on, beside what was kept (G-15)."""
+    """A run can be recorded from now on, beside the older records (G-15)."""
     path = tmp_path / "w.sqlite"
     add = "INSERT INTO agent (assignment, state, failures) VALUES ('a', 'failed', '{\"crash\": 2}')"
     write(path, 4, (add, [()]))
@@ -128,7 +128,7 @@ async def test_runs_that_were_not_known_are_none(tmp_path: Path) -> None:
 
 
 async def test_what_had_come_out_by_then_counts_as_told(tmp_path: Path) -> None:
-    """And what comes out later does not (G-15)."""
+    """A later outcome does not (G-15)."""
     path = tmp_path / "w.sqlite"
     add = "INSERT INTO assignment (position, id, digest, state) VALUES (?, ?, '1', 'done')"
     write(path, 5, (add, enumerate("ab")))

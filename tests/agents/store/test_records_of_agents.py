@@ -1,4 +1,4 @@
-"""What the ledger keeps of agents, and ledgers that were made before it kept any of it."""
+"""The records of agents in the ledger."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_documents_are_kept_by_name(tmp_path: Path) -> None:
 
 
 async def test_an_agent_is_forgotten_with_its_assignment(tmp_path: Path) -> None:
-    """When its definition changes, and when all is begun anew."""
+    """This happens when its definition changes, and when everything is forgotten."""
     async with ledger(tmp_path) as one:
         await one.declare({"a": "1", "b": "1"})
         await one.agents.record(one.host, [FAILED, evolve(FAILED, assignment="b")])
@@ -59,7 +59,7 @@ async def test_an_agent_is_forgotten_with_its_assignment(tmp_path: Path) -> None
 
 
 async def test_failures_are_kept_whatever_else_becomes_of_an_agent(tmp_path: Path) -> None:
-    """Their numbers go with the definition only; a move does not touch them (C-16)."""
+    """Their numbers go only with the definition; a move does not touch them (C-16)."""
     async with ledger(tmp_path) as one:
         await one.declare({"a": "1"})
         await one.agents.put_failures("a", "working", {"tests_failed": 1})

@@ -1,4 +1,4 @@
-"""Files that no store can use: a table of what may be in the place of each kind of file."""
+"""Files that no store can use: a table of the wrong contents of each kind of file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[Opens, FileKind]] = {
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file is to be."""
+    """The path of the file."""
     return tmp_path / "w.sqlite"
 
 
@@ -74,7 +74,7 @@ def nothing(_: Path) -> None:
 
 
 ROWS: list[tuple[str, Callable[[Path], None], type[LedgerError], str]] = [
-    # a file of which kind, and what is done to it; how it is refused
+    # the kind of file, and the damage to it; the error, and its words
     ("none", text, LedgerCorrupt, "wanted {noun}; move the file away"),
     ("none", table_of_another_program, LedgerCorrupt, "another program, wanted {noun}"),
     ("none", folder, LedgerUnwritable, "wanted"),
@@ -102,7 +102,7 @@ async def test_what_cannot_be_used_is_refused_in_one_line_and_left_as_it_is(
     error: type[LedgerError],
     words: str,
 ) -> None:
-    """When it is opened, not in the middle; and again the next time, as the lock is given back."""
+    """The opening refuses it, and so does the next one, as the lock is released."""
     store, kind = KINDS[name]
     if made == "its own":
         await make(store(path))

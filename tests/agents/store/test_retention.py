@@ -1,4 +1,4 @@
-"""Which runs are kept after their end: a decision over values."""
+"""The runs that are kept after their end: a decision over values."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ RUNS = [ended("old", 40), ended("new", 1), ended("older", 50), ended("open", Non
 
 
 def test_a_run_is_kept_for_thirty_days() -> None:
-    """By default; those that ended first are named first, and unfinished ones stay."""
+    """This is the default; the runs that ended first come first, and unfinished ones stay."""
     assert outgrown(RUNS, {}, Retention(), NOW) == ("older", "old")
 
 
 def test_the_oldest_go_first_where_there_is_no_room() -> None:
-    """Until all others fit; what is not over counts, and stays."""
+    """They go until all others fit; an unfinished run counts, and stays."""
     sizes = {"old": 10, "new": 10, "older": 10, "open": 10}
     assert outgrown(RUNS, sizes, Retention(seconds=None, size=40), NOW) == ()
     assert outgrown(RUNS, sizes, Retention(seconds=None, size=25), NOW) == ("older", "old")
@@ -49,7 +49,7 @@ def test_the_oldest_go_first_where_there_is_no_room() -> None:
 
 
 def test_runs_of_work_lists_are_left_to_their_lists() -> None:
-    """An assignment that is still worked on may go on with one."""
+    """An assignment that is not done may still resume one."""
     listed = evolve(ended("listed", 90), label="list/a/1")
     assert outgrown([listed], {"listed": 10}, Retention(size=0), NOW) == ()
 
@@ -64,12 +64,12 @@ def test_runs_of_work_lists_are_left_to_their_lists() -> None:
     ],
 )
 def test_what_is_kept_can_be_said(text: str, expected: Retention) -> None:
-    """In a variable: an age, a size, both, or all."""
+    """A variable may give an age, a size, both, or all."""
     assert Retention.of({"OTPY_KEEP_RUNS": text}) == expected
 
 
 def test_an_age_needs_its_unit() -> None:
-    """30 could be anything."""
+    """A bare 30 is ambiguous."""
     assert [seconds_of(text) for text in ("30d", "90m", "0s", "30", "-1d", "d")] == [
         30 * DAY,
         5400.0,

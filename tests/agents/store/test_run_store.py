@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real_time
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the store is to be."""
+    """The path of the store."""
     return tmp_path / "otpy" / "runs.sqlite3"
 
 
@@ -70,7 +70,7 @@ async def test_the_story_of_a_run_is_kept(path: Path, clock: Clock) -> None:
 
 
 async def test_a_state_and_its_attempts_are_stored_together_or_not_at_all(store: RunStore) -> None:
-    """When one of them is refused, nothing of the change is there."""
+    """If one of them is refused, nothing of the change is stored."""
     lease = await create(store)
     await save(store, lease, "1", begun(1))
     with pytest.raises(LookupError, match="got attempt 3, wanted one that was begun"):
@@ -84,7 +84,7 @@ async def test_a_state_and_its_attempts_are_stored_together_or_not_at_all(store:
 
 
 async def test_an_attempt_ends_once(store: RunStore, clock: Clock) -> None:
-    """What comes later does not overwrite how it ended."""
+    """A later end does not overwrite the first one."""
     lease = await create(store)
     await save(store, lease, "1", begun(1))
     await save(store, lease, "2", ended(1, '"first"'))
@@ -95,7 +95,7 @@ async def test_an_attempt_ends_once(store: RunStore, clock: Clock) -> None:
 
 
 async def test_lists_show_the_newest_first(store: RunStore, clock: Clock) -> None:
-    """And, if asked, only those that have not finished."""
+    """On request they show only unfinished runs."""
     leases: list[Lease] = []
     for name in "abc":
         leases.append(await create(store, name))
@@ -106,7 +106,7 @@ async def test_lists_show_the_newest_first(store: RunStore, clock: Clock) -> Non
 
 
 async def test_an_id_is_used_once(store: RunStore, other: RunStore) -> None:
-    """A second run of one id is refused, whoever brings it."""
+    """A second run with the same id is refused, from any host."""
     await create(store, "r", "1")
     for again in (store, other):
         with pytest.raises(RunExists, match="run 'r': got an id that is taken"):
@@ -118,7 +118,7 @@ async def test_an_id_is_used_once(store: RunStore, other: RunStore) -> None:
 
 
 async def test_an_unknown_run_is_named(store: RunStore) -> None:
-    """Whatever is asked about it."""
+    """Every operation on it raises the same error."""
     asked = [store.run("x"), store.holder("x"), store.take_over("x"), save(store, Lease("x", 1))]
     for question in asked:
         with pytest.raises(UnknownRun, match="run 'x': got an unknown id"):
@@ -129,7 +129,7 @@ async def test_an_unknown_run_is_named(store: RunStore) -> None:
 
 
 async def test_a_run_of_a_living_host_is_not_taken_over(store: RunStore, other: RunStore) -> None:
-    """Neither is it shown as dead."""
+    """It is not shown as dead, either."""
     await create(store)
     assert await other.dead_runs() == ()
     with pytest.raises(RunHeld, match=f"held by process {os.getpid()}"):
@@ -140,7 +140,7 @@ async def test_a_run_of_a_living_host_is_not_taken_over(store: RunStore, other: 
 async def test_a_host_that_lost_its_run_is_told_at_its_next_write(
     store: RunStore, other: RunStore, path: Path
 ) -> None:
-    """It was thought dead; nothing it writes from then on is stored (G-19)."""
+    """It counted as dead; nothing that it writes from then on is stored (G-19)."""
     lease = await create(store)
     await save(store, lease, "1", begun(1))
     let_die(path, store.host)
@@ -167,7 +167,7 @@ async def test_a_pid_alone_is_not_trusted(store: RunStore, path: Path) -> None:
 async def test_what_a_host_left_unfinished_may_be_taken_over_when_it_has_ended(
     store: RunStore, path: Path, clock: Clock
 ) -> None:
-    """Signing off is as good as dying."""
+    """A host that signed off counts like a dead one."""
     async with RunStore(path, clock=clock) as leaving:
         lease = await create(leaving, "r")
         await save(leaving, await create(leaving, "finished"), exit_code=0)
@@ -188,7 +188,7 @@ async def test_a_task_that_is_restarted_is_rid_of_its_former_life(store: RunStor
 
 
 async def test_a_reader_works_on_nothing(path: Path) -> None:
-    """It is no host, and is told so when it behaves like one."""
+    """It is not a host, and gets an error when it works like one."""
     async with RunStore(path, as_host=False) as reader:
         for work in (create(reader), reader.take_over("r")):
             with pytest.raises(RuntimeError, match="wanted one of a host"):
@@ -200,7 +200,7 @@ async def test_a_reader_works_on_nothing(path: Path) -> None:
 
 
 async def test_each_turn_is_taken_once(store: RunStore, other: RunStore) -> None:
-    """By one of all hosts; each cursor counts for itself (G-09)."""
+    """One of all hosts takes it; each cursor counts for itself (G-09)."""
     turns = [one.take_turn("env") for one in (store, other) * 5]
     assert sorted(await asyncio.gather(*turns)) == list(range(10))
     assert await store.take_turn("another") == 0
@@ -213,7 +213,7 @@ async def test_each_turn_is_taken_once(store: RunStore, other: RunStore) -> None
 async def test_a_cancelled_save_neither_loses_nor_halves_a_change(
     store: RunStore, turns: int
 ) -> None:
-    """Wherever the cancellation falls, state and attempt are both there, or neither is."""
+    """Whenever the cancellation comes, state and attempt are both stored, or neither is."""
     lease = await create(store, "r", "0")
     task = asyncio.create_task(save(store, lease, "1", begun(1)))
     for _ in range(turns):
@@ -247,7 +247,7 @@ async def test_a_run_whose_taker_was_cancelled_can_be_taken_again(
 async def test_purging_deletes_what_finished_long_ago(
     store: RunStore, path: Path, clock: Clock
 ) -> None:
-    """With attempts; running it twice changes nothing more (TREE-46)."""
+    """Their attempts go, too; a second run changes nothing more (TREE-46)."""
     async with RunStore(path, clock=clock) as leaving:
         for name in ("old", "young", "unfinished"):
             lease = await create(leaving, name)
@@ -269,7 +269,7 @@ async def test_purging_deletes_what_finished_long_ago(
 async def test_a_new_host_clears_the_sockets_of_dead_ones(
     store: RunStore, path: Path, clock: Clock, socket_at: Callable[[Path], None]
 ) -> None:
-    """Those of the living stay, and so does what is no socket."""
+    """The sockets of living hosts stay, and so does a file that is not a socket."""
     async with RunStore(path, clock=clock) as living, RunStore(path, clock=clock) as odd:
         socket_at(store.socket)
         socket_at(living.socket)
@@ -297,7 +297,7 @@ def test_the_file_lies_where_the_user_keeps_state() -> None:
 
 
 async def test_nobody_else_can_look_into_it(tmp_path: Path) -> None:
-    """A new folder is 0700 and its files are 0600, whatever the umask."""
+    """A new folder is 0700 and its files are 0600, under any umask."""
     path = tmp_path / "a" / "b" / "runs.sqlite3"
     umask = os.umask(0)
     try:

@@ -29,7 +29,7 @@ CREATE INDEX command_run ON command (run);
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the store is to be."""
+    """The path of the store."""
     return tmp_path / "runs.sqlite3"
 
 
@@ -47,7 +47,7 @@ async def test_a_full_disk_loses_nothing(path: Path) -> None:
 async def test_a_file_that_somebody_keeps_locked_is_one_clear_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It names what is wrong, and readers are not concerned."""
+    """The error names the lock; readers are not affected."""
     monkeypatch.setattr(store_file, "BUSY", 0.01)
     async with RunStore(path) as store:
         lease = await create(store, "r", "old")
@@ -62,7 +62,7 @@ async def test_a_file_that_somebody_keeps_locked_is_one_clear_error(
 async def test_a_file_that_others_are_just_opening_is_waited_for(path: Path) -> None:
     """Switching to write-ahead logging fails at once when another has the file; it is tried again.
 
-    Who made the tables meanwhile has made them for both.
+    Tables that another program has made in the meantime serve both.
     """
     async with RunStore(path) as first:
         pass
@@ -89,7 +89,7 @@ async def test_a_file_that_others_are_just_opening_is_waited_for(path: Path) -> 
 
 
 async def test_a_closed_store_says_so(path: Path) -> None:
-    """Before and after the block."""
+    """Its operations are refused before and after the block."""
     store = RunStore(path)
     with pytest.raises(LedgerClosed, match="wanted a store of runs inside its `async with` block"):
         await store.runs()
@@ -101,7 +101,7 @@ async def test_a_closed_store_says_so(path: Path) -> None:
 
 @pytest.mark.parametrize("version", range(1, RUNS.newest))
 async def test_a_store_of_an_older_version_is_brought_up_to_date(path: Path, version: int) -> None:
-    """Its runs and cooldowns are kept, and nothing is left of what is elsewhere now (G-15)."""
+    """Its runs and cooldowns are kept, and the tables that moved elsewhere are gone (G-15)."""
     told = "    told REAL NOT NULL DEFAULT 0,\n"
     tables = RUNS.tables.replace(told, "") if version == 1 else RUNS.tables
     with closing(sqlite3.connect(path)) as database, database:

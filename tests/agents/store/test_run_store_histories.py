@@ -38,7 +38,7 @@ SOME = settings(
 
 @define
 class Run:
-    """What the model knows of a run."""
+    """The model of a run."""
 
     holder: int
     fence: int
@@ -171,7 +171,7 @@ class Histories(RuleBasedStateMachine):
 
 
 def test_the_store_does_what_dictionaries_would_do() -> None:
-    """Whatever three hosts do to one file, and whoever of them dies: each sees the same, and that.
+    """After any deeds and deaths of three hosts on one file, each sees the same, right state.
 
     Only the latest lease of a run writes, and only a dead host loses a run.
     """

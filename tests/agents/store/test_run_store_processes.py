@@ -50,13 +50,13 @@ async def main():
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the store is to be."""
+    """The path of the store."""
     return tmp_path / "runs.sqlite3"
 
 
 @pytest.mark.parametrize("moment", [0, 0.0007, 0.0019, 0.0031])
 async def test_after_a_kill_the_state_is_the_old_or_the_new_one(path: Path, moment: float) -> None:
-    """Killed at any moment, a host leaves what it was told is stored, or one change more.
+    """A host that is killed at any moment leaves the last confirmed state, or one change more.
 
     The attempts are always those of the state, and the run is there to be taken over.
     """
@@ -91,7 +91,7 @@ async def test_two_hosts_write_side_by_side(path: Path) -> None:
 
 
 async def test_exactly_one_of_two_hosts_takes_a_run_over(path: Path) -> None:
-    """However they race, no run of a dead host is taken twice, and none is left (G-19)."""
+    """In any race, no run of a dead host is taken twice, and none is left (G-19)."""
     names = {f"r{number:02}" for number in range(40)}
     async with RunStore(path) as leaving:
         for name in names:
@@ -110,7 +110,7 @@ async def test_exactly_one_of_two_hosts_takes_a_run_over(path: Path) -> None:
 
 
 async def test_a_killed_host_is_seen_as_dead_and_its_file_is_sound(path: Path) -> None:
-    """By its pid and start time; nobody has to wait for anything."""
+    """Its pid and start time show that; no timeout has to pass."""
     with Program(path, WRITES_FOR_EVER) as program:
         program.line()
         async with RunStore(path) as store:

@@ -1,4 +1,4 @@
-"""What is wrong with an account holds its agents, tells a person once and reaps nobody."""
+"""A fault of an account holds its agents, tells a person once, and reaps no agent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_agents_without_a_login_wait_for_it(world: World, detail: Detail) 
 
 
 async def test_a_cooldown_that_is_ended_elsewhere_lets_them_go_on(world: World) -> None:
-    """Within a few seconds, as `cooldowns clear` of another process does it."""
+    """They go on within seconds, as after `cooldowns clear` in another process."""
     world.sandbox.scripts["a"] = [OUT, Script()]
     async with world.running(agent("a", restarts=0)) as root:
         await asyncio.sleep(20)
@@ -45,7 +45,7 @@ async def test_a_cooldown_that_is_ended_elsewhere_lets_them_go_on(world: World) 
 
 
 async def test_resume_lets_one_that_waits_try_again_now(world: World) -> None:
-    """And its success lets the others go on, who wait for the same account."""
+    """Its success lets the others go on that wait for the same account."""
     world.sandbox.scripts = {name: [OUT, Script()] for name in "ab"}
     async with world.running(agent("a") + agent("b")) as root:
         await asyncio.sleep(20)

@@ -21,7 +21,7 @@ def _same_chances() -> None:
 
 
 async def test_attempts_die_and_every_agent_comes_to_its_end(world: World) -> None:
-    """A killed attempt is a crash like any other: the run, then the agent, is begun again."""
+    """A killed attempt is a crash like any other: the run, then the agent, is started again."""
     for name in NAMES:
         world.sandbox.scripts[name] = [Script(Succeed(after=2.0))]
     text = "".join(agent(name, restarts=99, backoff=[0]) for name in NAMES)
@@ -38,7 +38,7 @@ async def test_attempts_die_and_every_agent_comes_to_its_end(world: World) -> No
 
 @pytest.mark.real_time
 async def test_an_attempt_that_is_a_process_is_killed_too(world: World, tmp_path: Path) -> None:
-    """By SIGKILL, with everything it has started; its next life succeeds."""
+    """SIGKILL ends it; its next life succeeds."""
     marks = tmp_path / "lives"
     script = f"""echo x >> {marks}; test $(wc -l < {marks}) -ge 2 || sleep 99; echo done"""
     text = agent("a", restarts=9, backoff=[0]).replace('["agent"]', f'["sh", "-c", "{script}"]')

@@ -1,4 +1,4 @@
-"""What follows from findings about agents, and from several failures of one group."""
+"""The consequences of findings about agents, and of several failures in one group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GANG = '[[gang]]\nname = "g"\nfailures = 2\nwithin = 60\naction = "{}"\n'
 
 
 async def test_a_stall_is_warned_of_and_then_restarts(world: World) -> None:
-    """A warning first; then the agent is ended and begun again by its policy (TREE-30)."""
+    """A warning comes first; then the agent is ended and restarted by its policy (TREE-30)."""
     world.sandbox.scripts["a"] = [Script(Say(text="x"), Hang()), Script()]
     known = await world.run(agent("a", stall=30, stall_warn=20, backoff=[1]))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 1)
@@ -30,7 +30,7 @@ async def test_a_stall_is_warned_of_and_then_restarts(world: World) -> None:
 
 
 async def test_who_waits_does_not_stall(world: World) -> None:
-    """A pause of an hour is no stall."""
+    """A pause of an hour is not a stall."""
     world.sandbox.scripts["a"] = [Script(UseTool(), Hang()), Script()]
     async with world.running(agent("a", stall=30, restarts=0)) as root:
         await asyncio.sleep(10)
@@ -52,7 +52,7 @@ def rules(action: str) -> str:
 async def test_17_a_write_outside_its_folders_has_the_consequence_of_the_rule(
     world: World, tmp_path: Path, action: str, state: State
 ) -> None:
-    """`reap`: it ends with that reason, and the rule file is out of its reach (acceptance 17)."""
+    """`reap` ends the agent with that reason; any other action lets it go on (acceptance 17)."""
     file = tmp_path / "rules" / "rules.yaml"
     book = parse_rules(rules(action), file)
     write = UseTool(name="Write", input={"file_path": "/etc/passwd"})
@@ -126,7 +126,7 @@ async def test_a_gang_is_restarted_together(world: World) -> None:
 
 
 async def test_a_gang_waits_for_a_person_if_it_is_declared_so(world: World) -> None:
-    """All members rest; whoever is not in the group works on (TREE-31)."""
+    """The members rest that are not done; the agent outside the group works on (TREE-31)."""
     world.sandbox.scripts = {
         "a": [Script(Crash(after=5.0)), Script()],
         "b": [Script(Crash(after=9.0)), Script()],
@@ -135,7 +135,7 @@ async def test_a_gang_waits_for_a_person_if_it_is_declared_so(world: World) -> N
     members = "".join(agent(name, gang="g", backoff=[1]) for name in "abc")
     async with world.running(members + agent("d") + GANG.format("ask")) as root:
         await asyncio.sleep(100)
-        # The first to fail had been begun again, and done, before it was a matter of the group.
+        # The first to fail was restarted, and done, before the failure of the group.
         states = {name: str(world.pool.mortal(name).state) for name in "abcd"}
         assert states == {
             "a": "done",

@@ -1,4 +1,4 @@
-"""Agents that pass their budget while they work, and those whose answer came before the stop."""
+"""Agents that exceed their budget while they work, and those that answered before the stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUEST = 1525
 
 
 def loop_of_tools(requests: int = 50, *, each: float = 1.0) -> Script:
-    """Return an agent that asks and asks, and never stops by itself."""
+    """Return an agent that makes request after request, and never stops by itself."""
     steps: list[Step] = []
     for number in range(1, requests + 1):
         steps += [
@@ -50,7 +50,7 @@ async def test_15_one_run_that_passes_its_budget_is_stopped_within_a_request(
 
 
 async def test_a_list_over_its_budget_stops_each_agent_within_a_request(world: World) -> None:
-    """Three agents share it: none of them asks more than once beyond it."""
+    """Three agents share it: none of them makes more than one request beyond it."""
     world.sandbox.scripts = {name: [loop_of_tools()] for name in "abc"}
     text = "[list]\nparallel = 3\ntokens = 14000\n" + "".join(agent(name) for name in "abc")
     async with world.running(text):
@@ -64,7 +64,7 @@ async def test_a_list_over_its_budget_stops_each_agent_within_a_request(world: W
 async def test_an_agent_that_begins_the_next_call_at_once_is_stopped_too(
     world: World,
 ) -> None:
-    """The boundary between two calls is no more than a moment, and counts."""
+    """The boundary between two calls lasts only a moment, and counts."""
     world.sandbox.scripts["a"] = [loop_of_tools(each=0.0)]
     async with world.running(agent("a", tokens=4000)):
         await asyncio.sleep(30)
@@ -75,7 +75,7 @@ async def test_an_agent_that_begins_the_next_call_at_once_is_stopped_too(
 
 
 async def test_what_is_spent_is_seen_as_it_is_spent(world: World) -> None:
-    """The ledger, of which `status` tells, moves with each request and not at the end of a run."""
+    """The ledger, which `status` shows, moves with each request and not at the end of a run."""
     world.sandbox.scripts["a"] = [loop_of_tools(each=0.9)]
     async with world.running(agent("a", tokens=1_000_000)):
         seen: list[float | None] = []
@@ -108,7 +108,7 @@ async def test_the_model_of_the_list_prices_what_an_agent_spends(world: World) -
 
 
 async def test_an_answer_that_is_over_the_budget_is_taken(world: World) -> None:
-    """What it cost is known with the answer: the work is done, once, and nobody is asked."""
+    """The cost is known with the answer: the work is done once, and no person is asked."""
     world.sandbox.scripts["a"] = [Script(Spend(input=500, after=1.0), Succeed(after=0.3))]
     known = await world.run(agent("a", tokens=100))
     assert known["a"].state is State.DONE
@@ -119,7 +119,7 @@ async def test_an_answer_that_is_over_the_budget_is_taken(world: World) -> None:
 
 
 async def test_an_answer_is_not_restarted_for_a_fresh_budget(world: World) -> None:
-    """`restart(fresh=2)` makes nobody do again what is done."""
+    """`restart(fresh=2)` does not repeat finished work."""
     world.sandbox.scripts["a"] = [Script(Spend(input=500, after=1.0), Succeed(after=0.3))]
     known = await world.run(agent("a", tokens=100, on_exceed="restart(fresh=2)"))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)
@@ -148,7 +148,7 @@ async def test_an_agent_that_answered_and_does_not_end_is_done_all_the_same(
 
 
 async def test_a_pause_after_the_answer_does_not_undo_it(world: World) -> None:
-    """A person who pauses it then finds it done."""
+    """A pause after the answer finds it done."""
     world.sandbox.scripts["a"] = [LINGERS]
     async with world.running(agent("a")) as root:
         await asyncio.sleep(5)
@@ -159,7 +159,7 @@ async def test_a_pause_after_the_answer_does_not_undo_it(world: World) -> None:
 
 
 async def test_a_deadline_after_the_answer_does_not_undo_it(world: World) -> None:
-    """It had answered in time, and only did not end."""
+    """It had answered in time, and only did not exit."""
     world.sandbox.scripts["a"] = [LINGERS]
     known = await world.run(agent("a", deadline=30))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)

@@ -18,7 +18,7 @@ SPENDS = Script(Spend(input=300), UseTool(), Hang())
 
 
 def said(world: World, id: str = "a") -> list[str]:
-    """Return what was said of budgets, and forget it."""
+    """Return the notes about budgets, and forget them."""
     found = [
         f"{one.name.removeprefix('budget.')}: {one.detail['detail']}"
         for one in world.told
@@ -33,7 +33,7 @@ def limit(world: World, account: str = "w/a") -> float | None:
 
 
 async def test_a_lower_limit_of_the_list_holds(world: World) -> None:
-    """Its agent rests at once if it has spent that before, and both are said."""
+    """Its agent rests at once if it has spent that before, and both facts are told."""
     world.sandbox.scripts["a"] = [SPENDS, Script()]
     async with world.running(agent("a", tokens=500)):
         await asyncio.sleep(10)
@@ -50,7 +50,7 @@ async def test_a_lower_limit_of_the_list_holds(world: World) -> None:
 
 
 async def test_a_limit_that_left_the_list_stops_nobody(world: World) -> None:
-    """Also one of all agents together."""
+    """This includes the limit of all agents together."""
     world.sandbox.scripts["a"] = [SPENDS, Script()]
     async with world.running("[list]\ntokens = 250\n" + agent("a", tokens=200)):
         await asyncio.sleep(10)
@@ -66,7 +66,7 @@ async def test_a_limit_that_left_the_list_stops_nobody(world: World) -> None:
 
 
 async def test_a_limit_may_be_added_to_the_list(world: World) -> None:
-    """What was spent without one counts."""
+    """The usage from before the limit counts."""
     world.sandbox.scripts["a"] = [SPENDS, Script()]
     async with world.running(agent("a")):
         await asyncio.sleep(10)
@@ -81,7 +81,7 @@ async def test_a_limit_may_be_added_to_the_list(world: World) -> None:
 
 
 async def test_a_grant_holds_until_the_list_says_something_else(world: World) -> None:
-    """The same number leaves it alone, another takes its place."""
+    """The same number leaves it alone; another number takes its place."""
     world.sandbox.scripts["a"] = [SPENDS, Script(Hang())]
     async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(10)
@@ -101,7 +101,7 @@ async def test_a_grant_holds_until_the_list_says_something_else(world: World) ->
 
 
 async def test_what_follows_a_spent_budget_is_what_the_list_says_now(world: World) -> None:
-    """From `escalate` to `warn`: nobody has to grant anything any more."""
+    """After a change from `escalate` to `warn` no grant is needed."""
     world.sandbox.scripts["a"] = [SPENDS, Script()]
     async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(10)
@@ -111,14 +111,14 @@ async def test_what_follows_a_spent_budget_is_what_the_list_says_now(world: Worl
 
 
 async def kept(world: World) -> tuple[float | None, float]:
-    """Return limit and spending as a host would find them now that is begun after `kill -9`."""
+    """Return the limit and the usage as a host would find them after `kill -9` at this moment."""
     ledger = await load_ledger(BudgetDocument(world.ledger.agents))
     balance = ledger.balance("w/a", Kind.TOKENS)
     return balance.allocated, balance.known
 
 
 async def test_what_is_spent_is_on_disk_before_it_is_known_to_rest(world: World) -> None:
-    """A host that is killed then, seconds after its start, does not spend it again."""
+    """A host that is killed then, seconds after its start, does not lose the usage."""
     world.sandbox.scripts["a"] = [Script(Spend(input=300, after=1.0), UseTool(), Hang())]
     async with world.running(agent("a", tokens=200)):
         async with asyncio.timeout(4):
@@ -129,7 +129,7 @@ async def test_what_is_spent_is_on_disk_before_it_is_known_to_rest(world: World)
 
 
 async def test_a_grant_is_on_disk_before_it_is_answered(world: World) -> None:
-    """Whoever was told so can rely on it."""
+    """The operator can rely on the answer."""
     world.sandbox.scripts["a"] = [Script(Spend(input=300, after=1.0), UseTool(), Hang())]
     async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(3)

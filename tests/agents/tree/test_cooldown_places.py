@@ -1,4 +1,4 @@
-"""Who waits for its account keeps no place of `parallel`, and needs one to go on."""
+"""An agent that waits for its account holds no place of `parallel`, and needs one to go on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _own_accounts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def row(world: World, root: Supervisor, name: str) -> Mapping[str, Any]:
-    """Return what `status` says of an agent."""
+    """Return the row of an agent in `status`."""
     journal, now = Journal(), asyncio.get_running_loop().time()
     for one in world.told:
         journal.note(one.name, one.id, one.at, one.detail)
@@ -59,7 +59,7 @@ def began(world: World, name: str) -> list[int]:
 
 
 async def test_the_next_begins_while_one_waits_for_its_account(world: World) -> None:
-    """It works and ends meanwhile, and the first goes on when the ten minutes are over."""
+    """The next agent ends in the meantime; the first goes on when the ten minutes are over."""
     world.sandbox.scripts = {"a": [LIMITED, Script()], "b": [SHORT]}
     known = await world.run(ONE + agent("a", restarts=0) + agent("b"))
     assert {one.state for one in known.values()} == {State.DONE}
@@ -70,7 +70,7 @@ async def test_the_next_begins_while_one_waits_for_its_account(world: World) -> 
 
 
 async def test_who_waited_for_its_account_waits_for_a_place(world: World) -> None:
-    """`status` says so, and it is called as soon as the other has ended."""
+    """`status` says so, and it goes on as soon as the other agent has ended."""
     world.sandbox.scripts = {"a": [LIMITED, Script()], "b": [Script(Say(text="x", after=900.0))]}
     async with world.running(ONE + agent("a") + agent("b")) as root:
         await asyncio.sleep(100)
@@ -90,7 +90,7 @@ async def test_who_waited_for_its_account_waits_for_a_place(world: World) -> Non
 
 
 async def test_all_who_wait_go_on_one_after_the_other(world: World) -> None:
-    """However many were limited meanwhile, never more work than may."""
+    """At no time do more agents work than `parallel` allows."""
     names = "abcd"
     world.sandbox.scripts = {name: [LIMITED, LONG] for name in names}
     most = 0
@@ -107,7 +107,7 @@ async def test_all_who_wait_go_on_one_after_the_other(world: World) -> None:
 
 
 async def test_resume_of_who_waits_for_its_account_takes_a_place(world: World) -> None:
-    """A person's word goes before `parallel`; nothing new is begun until that is kept again."""
+    """A person's command overrides `parallel`; nothing new begins until the limit holds again."""
     world.sandbox.scripts = {"a": [LIMITED, LONG], "b": [SHORT], "c": [SHORT]}
     async with world.running(ONE + agent("a") + agent("b") + agent("c")) as root:
         await asyncio.sleep(50)
@@ -137,7 +137,7 @@ def _nothing(_world: World) -> None:
 async def test_no_place_is_lost_or_kept(
     world: World, deed: Callable[[World], None], after: float, length: float
 ) -> None:
-    """Whatever ends its life, in whichever of the waits: all are done, in single file."""
+    """A kill of its life in either wait makes no difference: all are done, one at a time."""
     world.sandbox.scripts = {
         "a": [LIMITED, LONG],
         "b": [Script(Say(text="x", after=length))],
@@ -155,7 +155,7 @@ async def test_no_place_is_lost_or_kept(
 
 
 async def test_the_next_host_gives_the_place_of_who_still_waits_away(world: World) -> None:
-    """It is taken up first, as it is first in the list, and waits on for its account."""
+    """It is taken up first, as it is first in the list, and goes on waiting for its account."""
     world.sandbox.scripts = {"a": [LIMITED, Script()], "b": [LONG, LONG]}
     text = ONE + agent("a") + agent("b")
     async with world.running(text):
@@ -170,7 +170,7 @@ async def test_the_next_host_gives_the_place_of_who_still_waits_away(world: Worl
 
 
 async def test_who_is_paused_or_reaped_in_line_leaves_it(world: World) -> None:
-    """Nothing of it is started, and whoever is behind it goes on."""
+    """Nothing of it is started, and the agent behind it goes on."""
     world.sandbox.scripts = {
         "a": [LIMITED, LONG],
         "b": [LIMITED, LONG],

@@ -1,4 +1,4 @@
-"""What follows from the findings of monitors: the pool decides, and the ledger knows the reason."""
+"""The consequences of findings: the pool decides, and the ledger has the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def forbid(world: World, action: str) -> None:
 
 
 async def test_a_program_that_a_rule_pauses_keeps_no_place(world: World) -> None:
-    """As one that a person has paused (TREE-19); let go on by hand it works beside the others."""
+    """It rests as if a person had paused it (TREE-19); resumed by hand it works beside others."""
     forbid(world, "pause")
     world.sandbox.scripts = {"a": [program(seconds=50)], "b": [program(seconds=50)]}
     async with world.running(work(assignment("a"), assignment("b"), parallel=1)) as root:
@@ -38,7 +38,7 @@ async def test_a_program_that_a_rule_pauses_keeps_no_place(world: World) -> None
 
 
 async def test_a_stalled_worker_is_restarted_and_in_the_end_reaped(world: World) -> None:
-    """Each life may be silent so long; the note and the last reason say that it stalled."""
+    """Each life may be silent for 10 s; the note and the last reason name the stall."""
     world.sandbox.scripts["a"] = [SILENT]
     known = await world.run(work(assignment("a", stall=10, restarts=1, backoff=[1])))
     assert world.began("a") == [0, 11]
@@ -69,7 +69,7 @@ async def test_a_worker_over_budget_is_warned_of_and_then_reaped(world: World) -
 
 
 async def test_a_budget_counts_over_all_lives(world: World) -> None:
-    """A crash gives nothing back: the third life is the one that goes over it."""
+    """A crash gives nothing back: the third life exceeds the budget."""
     world.sandbox.scripts["a"] = [*([program(seconds=4, code=1)] * 4), program()]
     known = await world.run(work(assignment("a", wall_seconds=10, backoff=[100])))
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 2)
@@ -78,7 +78,7 @@ async def test_a_budget_counts_over_all_lives(world: World) -> None:
 
 
 async def test_a_budget_counts_over_hosts_too(world: World) -> None:
-    """What the last host has used is used."""
+    """The usage of the last host counts."""
     world.sandbox.scripts["a"] = [SILENT]
     text = work(assignment("a", wall_seconds=10))
     async with world.running(text):
@@ -89,7 +89,7 @@ async def test_a_budget_counts_over_hosts_too(world: World) -> None:
 
 
 async def test_the_budget_of_the_list_ends_it(world: World) -> None:
-    """Who runs, who waits for a restart, who starts and who was never begun: all are reaped."""
+    """All are reaped: running, waiting for a restart, and not begun."""
     world.sandbox.scripts = {"runs": [SILENT], "waits": [program(code=1)]}
     text = work(
         assignment("runs"),
@@ -134,7 +134,7 @@ async def test_it_is_not_started_again_while_jake_is_away_either(world: World) -
 
 
 async def test_a_mortal_that_is_reaped_while_it_starts_is_reaped(world: World) -> None:
-    """It did not start, but that is not why it came to nothing."""
+    """The reason is the reap, not the failed start."""
     world.sandbox.scripts["b"] = [SILENT]
     async with world.running(work(assignment("b"), assignment("a"))) as root:
         for _ in range(99):
@@ -234,7 +234,7 @@ async def test_a_killed_monitor_is_not_noticed_by_workers(world: World, monitor:
 
 
 async def test_chaos_kills_and_every_assignment_is_accounted_for(world: World) -> None:
-    """Workers die all the time; each is begun again until it is done."""
+    """Workers die all the time; each is restarted until it is done."""
     random.seed(7)  # the last of them, alone among killers, must not use up its restarts
     names = [f"n{number}" for number in range(6)]
     text = work(*(assignment(name, restarts=99, backoff=[0]) for name in names))

@@ -1,4 +1,4 @@
-"""A tree whose files take no writes for a while: it waits, and nobody is at fault."""
+"""A tree whose files cannot be written for a while: it waits, and no child is blamed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FullDisk:
 
 
 async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: World) -> None:
-    """Jake waits and is not restarted; one line says so, and one that it is over."""
+    """Jake waits and is not restarted; one line tells the outage, and one its end."""
     world.sandbox.scripts = {
         "a": [program(seconds=5.0)],
         "b": [CRASHES, program()],
@@ -75,7 +75,7 @@ async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: Worl
 
 
 async def test_agents_go_on_and_lose_nothing(world: World) -> None:
-    """Not even one whose run ends while neither its session nor its end can be kept."""
+    """This includes a run that ends while neither its session nor its end can be stored."""
     world.sandbox.scripts = {"a": [Script(UseTool(lasts=50.0))], "b": [Script()]}
     async with world.running("[list]\nparallel = 1\n" + agent("a") + agent("b")) as root:
         await asyncio.sleep(20.0)
@@ -89,7 +89,7 @@ async def test_agents_go_on_and_lose_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("full", ["the ledger", "both"])
 async def test_an_agent_is_paused_and_reaped_on_a_full_disk(world: World, full: str) -> None:
-    """At once; it is written down when there is room."""
+    """Both happen at once, and are stored when there is room."""
     world.sandbox.scripts = {"a": [Script(UseTool(), Hang())], "b": [Script(UseTool(), Hang())]}
     async with world.running(agent("a") + agent("b")) as root:
         await asyncio.sleep(20.0)
@@ -110,7 +110,7 @@ async def test_an_agent_is_paused_and_reaped_on_a_full_disk(world: World, full: 
 
 
 async def test_a_wait_for_the_disk_is_told_once() -> None:
-    """However many wait, and again only after it was over."""
+    """Many waiting callers cause one notice of the outage, and one of its end."""
     told: list[str] = []
     tries: list[float] = []
 

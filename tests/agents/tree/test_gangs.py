@@ -25,7 +25,7 @@ def programs(*names: str, backoff: float, **keys: object) -> str:
 
 
 async def test_programs_that_failed_rest_before_their_next_life(world: World) -> None:
-    """All of a group that asks, and nobody is asked twice for the same."""
+    """All members of a group with `ask` rest, and the person is asked once."""
     world.sandbox.scripts = {"p1": [FAILS, program()], "p2": [FAILS, program()], "p3": [LONG]}
     async with world.running(programs("p1", "p2", "p3", backoff=5.0)) as root:
         await asyncio.sleep(100)
@@ -59,7 +59,7 @@ async def test_a_member_that_works_again_is_frozen_with_the_others(world: World)
 
 
 async def test_a_program_that_rests_between_two_lives_can_be_reaped(world: World) -> None:
-    """It has no process that could be ended, and nothing keeps the list from its end."""
+    """It has no process to be ended, and the list comes to its end all the same."""
     world.sandbox.scripts = {"p1": [FAILS], "p2": [FAILS]}
     async with world.running(programs("p1", "p2", backoff=1.0)) as root:
         await asyncio.sleep(50)
@@ -71,7 +71,7 @@ async def test_a_program_that_rests_between_two_lives_can_be_reaped(world: World
 
 
 async def test_a_program_paused_between_two_lives_stays_so(world: World) -> None:
-    """By an operator as well, and its pool may be restarted meanwhile."""
+    """An operator may pause it, too, and a restart of its pool does not resume it."""
     world.sandbox.scripts = {"a": [FAILS, program()]}
     async with world.running(work(assignment("a", backoff=[10.0]))) as root:
         await asyncio.sleep(5)
@@ -90,7 +90,7 @@ async def test_a_program_paused_between_two_lives_stays_so(world: World) -> None
 async def test_a_frozen_program_that_was_let_go_on_by_hand_is_not_paused_later(
     world: World,
 ) -> None:
-    """Whoever typed `kill -CONT` has decided: its next life begins at once."""
+    """`kill -CONT` is the decision of a person: the next life begins at once."""
     world.sandbox.scripts = {"a": [program(seconds=20.0, code=3), program()]}
     async with world.running(work(assignment("a", backoff=[1.0]))) as root:
         await asyncio.sleep(5)
@@ -104,7 +104,7 @@ async def test_a_frozen_program_that_was_let_go_on_by_hand_is_not_paused_later(
 async def test_a_pause_that_comes_while_a_program_starts_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the process and the news of it there are steps of the database."""
+    """Database writes lie between the start of the process and the news of it."""
     world.sandbox.scripts = {"a": [program()]}
     begun = FakeWorker.__aenter__
 
@@ -119,7 +119,7 @@ async def test_a_pause_that_comes_while_a_program_starts_is_kept(
 
 
 async def test_status_tells_nobody_to_resume_who_has_come_out(world: World) -> None:
-    """One whose restarts are used up in the failure of its group is reaped, and no more."""
+    """A member whose restarts are used up in the failure of its group is reaped, not paused."""
     world.sandbox.scripts = {
         "p1": [FAILS, LONG],
         "p2": [program(seconds=9.0, code=3)],
@@ -138,7 +138,7 @@ async def test_status_tells_nobody_to_resume_who_has_come_out(world: World) -> N
 async def test_a_failure_that_ends_an_agent_counts_for_its_group(
     world: World, detail: Detail
 ) -> None:
-    """Terminal or unknown: nobody restarts those, and the others may be next."""
+    """A terminal or unknown failure has no restart, and the others may be next."""
     world.sandbox.scripts = {
         "a": [Script(Fail(detail=detail, after=2.0))],
         "b": [Script(Fail(detail=detail, after=5.0))],

@@ -51,7 +51,7 @@ def killing_at(moment: int, seen: list[int]) -> Callable[[int], None]:
 
 
 def outcome(world: World) -> dict[str, tuple[State, int]]:
-    """Return the state of each assignment and how many workers it took."""
+    """Return the state of each assignment and the number of its workers."""
     return {name: (one.state, world.times()[name]) for name, one in world.known.items()}
 
 
@@ -59,7 +59,7 @@ def outcome(world: World) -> dict[str, tuple[State, int]]:
 async def test_killed_at_every_await_he_loses_nothing_and_begins_nothing_twice(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run for each point at which Jake ever waits; each ends as if nothing had happened."""
+    """One run for each await of Jake; each ends as if nothing had happened."""
     run: Callable[[Project], Coroutine[Any, Any, None]] = jake._run
     world.sandbox.scripts = dict(SCRIPT)
     seen: list[int] = []
@@ -82,7 +82,7 @@ async def test_killed_at_every_await_he_loses_nothing_and_begins_nothing_twice(
 async def test_a_mortal_killed_at_every_await_leaves_nothing_and_is_begun_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker is gone before the next one begins, and what is written down as done is done."""
+    """Its worker is gone before the next one begins, and a recorded success stands."""
     life = mortal.mortal
     seen: list[int] = []
     moment, last = 0, 0
@@ -109,7 +109,7 @@ async def test_a_mortal_killed_at_every_await_leaves_nothing_and_is_begun_again(
 async def test_what_is_written_down_as_done_is_not_done_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mortal that is ended while it writes its success down has succeeded."""
+    """A mortal that is ended while it records its success has succeeded."""
     finish = world_finish()
 
     async def and_be_killed(self: Any, name: str, state: State, reason: str = "") -> None:
@@ -130,7 +130,7 @@ def world_finish() -> Callable[..., Coroutine[Any, Any, None]]:
 
 
 async def test_mortals_work_on_while_jake_is_away(world: World) -> None:
-    """They are not his children; what comes out meanwhile he learns on his return."""
+    """They are not Jake's children; Jake learns of their outcomes on its return."""
     world.sandbox.scripts["a"] = [program(seconds=3)]
     text = work(assignment("a"), assignment("b"), parallel=1)
     async with world.running(text) as root:
@@ -160,7 +160,7 @@ async def test_what_comes_out_while_jake_is_away_is_written_down_if_the_host_end
 async def test_a_jake_who_always_crashes_fails_the_tree_and_the_host_is_told(
     world: World, monkeypatch: pytest.MonkeyPatch, clock: MockClock
 ) -> None:
-    """Ten restarts, then the host gets `SupervisorFailed` with what he died of (acceptance 13)."""
+    """After ten restarts the host gets `SupervisorFailed` with Jake's error (acceptance 13)."""
     crashes = 0
 
     async def crash(*_: object) -> None:
@@ -181,7 +181,7 @@ async def test_a_jake_who_always_crashes_fails_the_tree_and_the_host_is_told(
 
 
 async def test_ten_crashes_are_forgiven(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list is worked off by the eleventh Jake, who knows what became of the others."""
+    """The eleventh life of Jake works the list off; the ten restarts are told."""
     crashes = 0
     work_off = jake._work_off
 
@@ -202,7 +202,7 @@ async def test_ten_crashes_are_forgiven(world: World, monkeypatch: pytest.Monkey
 async def test_a_change_costs_a_look_at_what_has_changed(
     world: World, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
-    """A few looks for each assignment, whatever the length of the list."""
+    """Each assignment costs a few looks, for any length of the list."""
     looks, look = 0, Todo._sort
 
     async def counted(todo: Todo, name: str) -> None:
@@ -219,7 +219,7 @@ async def test_a_change_costs_a_look_at_what_has_changed(
 
 
 async def test_a_supervisor_of_jake_that_is_killed_is_just_started_again(world: World) -> None:
-    """Only one that has given up stays down."""
+    """Only a supervisor that has given up stays down."""
     async with world.running(work(assignment("a"), assignment("b"), parallel=1)) as root:
         await asyncio.sleep(0.5)
         root.child("JakeSupervisor").kill()
@@ -228,7 +228,7 @@ async def test_a_supervisor_of_jake_that_is_killed_is_just_started_again(world: 
 
 
 async def test_stopping_the_tree_stops_mortals_before_jake(world: World) -> None:
-    """Else he would begin new ones."""
+    """Jake would otherwise begin new ones."""
     world.sandbox.scripts = {name: [program(seconds=99)] for name in "ab"}
     async with world.running(work(assignment("a"), assignment("b"), parallel=1)) as root:
         await asyncio.sleep(1)

@@ -64,7 +64,7 @@ async def test_jake_and_pool_are_killed_at_random_and_nothing_is_lost(
 async def test_a_pool_that_is_killed_finds_the_runs_of_its_mortals_again(
     world: World, moment: float
 ) -> None:
-    """The agents work on meanwhile: no attempt is cut, and none is made twice (G-03)."""
+    """The agents work on: no attempt is cut, and none is made twice (G-03)."""
     world.sandbox.scripts = dict(SCRIPTS)
     names = ("works", "crashes", "uses", "hopeless")
     async with world.running("".join(agent(name, backoff=[1]) for name in names)) as root:
@@ -79,7 +79,7 @@ async def test_a_pool_that_is_killed_finds_the_runs_of_its_mortals_again(
 async def test_a_host_of_runs_that_is_killed_costs_restarts_and_no_assignment(
     world: World, moment: float
 ) -> None:
-    """Its runs are resumed: the agents are begun again where their CLI cannot be adopted."""
+    """Its runs are resumed: an agent is started again if its CLI cannot be adopted."""
     world.sandbox.scripts = {"works": SCRIPTS["works"], "uses": SCRIPTS["uses"]}
     text = agent("works", backoff=[1]) + agent("uses", backoff=[1])
     async with world.running(text) as root:
@@ -91,7 +91,7 @@ async def test_a_host_of_runs_that_is_killed_costs_restarts_and_no_assignment(
 
 
 def cut_off(root: otpy.Supervisor, child: str) -> None:
-    """Kill a supervisor without asking anybody below it, as the death of a host would."""
+    """Kill a supervisor without stopping its children, as the death of a host would."""
     supervisor = root.child(child).supervisor
     assert supervisor is not None
     supervisor.kill(grace=0)
@@ -99,7 +99,7 @@ def cut_off(root: otpy.Supervisor, child: str) -> None:
 
 @pytest.mark.parametrize("restarts", [0, 1])
 async def test_who_is_given_up_leaves_no_run_unfinished(world: World, restarts: int) -> None:
-    """Not even one that the host of runs could not go on with: nobody would ever end it (C-13)."""
+    """This includes a run that the host of runs could not resume: nothing would end it (C-13)."""
     world.sandbox.scripts["a"] = [Script(Say(text="x"), Hang())]
     async with world.running(agent("a", restarts=restarts, within=600, backoff=[1])) as root:
         for _ in range(restarts + 1):
@@ -113,7 +113,7 @@ async def test_who_is_given_up_leaves_no_run_unfinished(world: World, restarts: 
 
 
 async def test_a_run_of_who_was_given_up_is_ended_by_the_next_host(world: World) -> None:
-    """Its host was killed before it had ended the run, and nobody takes that up any more."""
+    """Its host was killed before it had ended the run, and no agent takes the run up again."""
     world.sandbox.scripts["a"] = [Script(Say(text="x"), Hang())]
     async with world.running(agent("a", restarts=0)) as root:
         await asyncio.sleep(5)
@@ -131,7 +131,7 @@ async def test_a_run_of_who_was_given_up_is_ended_by_the_next_host(world: World)
 async def test_work_that_ends_while_nobody_waits_for_it_is_not_done_again(
     world: World, child: str
 ) -> None:
-    """Its life was killed, and its run ended before the next one: that is taken (G-03)."""
+    """Its life was killed, and its run ended before the next one, which takes the result (G-03)."""
     world.sandbox.scripts["a"] = [Script(Say(text="x", after=10.0))]
     async with world.running(agent("a", backoff=[60])) as root:
         await asyncio.sleep(8)
@@ -149,7 +149,7 @@ async def test_work_that_ends_while_nobody_waits_for_it_is_not_done_again(
 async def test_a_kill_near_the_end_repeats_nothing_and_hides_nothing(
     world: World, child: str, turn: int
 ) -> None:
-    """At any turn from the end of the run on: it is done once, and told to be done once."""
+    """At any turn from the end of the run on, it is done once, and told to be done once."""
     ending = asyncio.Event()
     last = Do(action=lambda _: ending.set(), after=10.0)
     world.sandbox.scripts["a"] = [Script(last, Succeed(after=0.0))]
@@ -167,7 +167,7 @@ async def test_a_kill_near_the_end_repeats_nothing_and_hides_nothing(
 
 
 async def test_a_move_is_on_disk_before_anything_else_happens(world: World) -> None:
-    """A host that is killed while an agent rests has not forgotten that it does."""
+    """Even if its host is killed while an agent rests, the disk says that it rests."""
     world.sandbox.scripts["a"] = [Script(Hang()), Script(Ask(question="which?"))]
     async with world.running(agent("a")):
         await asyncio.sleep(5)
@@ -185,7 +185,7 @@ async def test_a_move_is_on_disk_before_anything_else_happens(world: World) -> N
 async def test_without_jake_an_agent_writes_down_itself_where_it_stands(
     world: World,
 ) -> None:
-    """That it rests, and that it is verified, which may both take long."""
+    """The disk has the state of an agent that is verified, which may take long."""
     seen: list[str] = []
 
     async def verifier(*_: object) -> None:
@@ -196,6 +196,6 @@ async def test_without_jake_an_agent_writes_down_itself_where_it_stands(
     world.sandbox.scripts["a"] = [Script(Say(text="x", after=3.0))]
     async with world.running(agent("a")) as root:
         await asyncio.sleep(1)
-        path_of(root, "JakeSupervisor", "Jake").kill()  # he comes back after 5 s
+        path_of(root, "JakeSupervisor", "Jake").kill()  # Jake comes back after 5 s
         await asyncio.sleep(3.5)
     assert seen == ["verifying"]

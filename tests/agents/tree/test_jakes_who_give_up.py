@@ -1,4 +1,4 @@
-"""Each project's Jake may crash so often; then a person hears of it, and the others work on."""
+"""A Jake that crashes too often gives up; a person is told, and the other projects work on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = ("one", "two")
 
 @final
 class Ward:
-    """Two projects; the Jakes of some are ill: they crash as soon as they have begun to work."""
+    """Two projects, of which some have an ill Jake: it crashes as soon as it begins to work."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Ward:
                 self.ends = await ends(self.projects)
 
     def notified(self) -> list[tuple[str, str]]:
-        """Return of which project a person was told, and what."""
+        """Return the notices to a person, each with its project."""
         return [
             (project, detail["detail"])
             for project, event, _, detail in self.told
@@ -83,7 +83,7 @@ def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ward:
 
 
 def gave_up(caught: pytest.ExceptionInfo[SupervisorFailed]) -> JakeGaveUp:
-    """Return why a tree failed."""
+    """Return the cause of the failure of a tree."""
     cause = caught.value.__cause__
     assert isinstance(cause, JakeGaveUp)
     return cause
@@ -97,7 +97,7 @@ def jake_of(root: otpy.Supervisor, project: str) -> otpy.Process:
 
 @pytest.mark.parametrize("ill", NAMES)
 async def test_one_that_gives_up_is_told_of_and_the_other_works_on(ward: Ward, ill: str) -> None:
-    """After ten restarts, whichever it is; the tree ends with the other's work (TREE-24)."""
+    """It gives up after ten restarts; the tree ends with the work of the other (TREE-24)."""
     ward.ill = {ill}
     ward.sandbox.scripts = {"long": [Script(Say(text="x", after=LONG))]}
     texts = {name: agent("short" if name == ill else "long") for name in NAMES}
@@ -108,7 +108,7 @@ async def test_one_that_gives_up_is_told_of_and_the_other_works_on(ward: Ward, i
             assert project == ill
             assert f"'{ill}'" in said
             assert "RuntimeError: Jake is ill" in said
-            assert jake_of(root, ill).incarnation == 1  # of those who rest
+            assert jake_of(root, ill).incarnation == 1  # a Jake that only rests
             await root.wait()
     assert ward.crashes == [ill] * 11
     assert len(ward.notified()) == 1
@@ -125,7 +125,7 @@ async def test_one_that_gives_up_is_told_of_and_the_other_works_on(ward: Ward, i
 async def test_with_nothing_else_to_do_the_tree_ends_when_the_last_gives_up(
     ward: Ward, ill: str
 ) -> None:
-    """The other is through long before; that alone does not end the tree."""
+    """The other project is through long before; that alone does not end the tree."""
     ward.ill = {ill}
     with pytest.raises(SupervisorFailed) as caught:
         async with ward.running(**{name: agent("a") for name in NAMES}) as root:
@@ -136,7 +136,7 @@ async def test_with_nothing_else_to_do_the_tree_ends_when_the_last_gives_up(
 
 
 async def test_the_exit_of_the_tree_names_everyone_who_gave_up(ward: Ward) -> None:
-    """In the order of the projects, each with what its Jake died of."""
+    """They come in the order of the projects, each with the error of its Jake."""
     ward.ill = set(NAMES)
     with pytest.raises(SupervisorFailed) as caught:
         async with ward.running(**{name: agent("a") for name in NAMES}) as root:
@@ -148,7 +148,7 @@ async def test_the_exit_of_the_tree_names_everyone_who_gave_up(ward: Ward) -> No
 
 @pytest.mark.parametrize("ill", NAMES)
 async def test_the_mortals_of_a_project_that_is_given_up_are_stopped(ward: Ward, ill: str) -> None:
-    """They are interrupted, not reaped: the next host goes on with them."""
+    """They are interrupted, not reaped: the next host resumes them."""
     ward.sandbox.scripts = {name: [Script(Say(text="x"), Hang())] for name in NAMES}
     with pytest.raises(SupervisorFailed):
         async with ward.running(**{name: agent(name) for name in NAMES}) as root:
@@ -165,7 +165,7 @@ async def test_the_mortals_of_a_project_that_is_given_up_are_stopped(ward: Ward,
 
 
 async def test_who_has_given_up_stays_so_whatever_is_killed(ward: Ward) -> None:
-    """His branch may be started anew: nobody is told twice, and nothing is begun again."""
+    """A restart of its branch neither tells a person again nor begins work again."""
     ward.ill = {"two"}
     ward.sandbox.scripts = {"long": [Script(Say(text="x", after=LONG))]}
     with pytest.raises(SupervisorFailed) as caught:
@@ -183,7 +183,7 @@ async def test_who_has_given_up_stays_so_whatever_is_killed(ward: Ward) -> None:
 
 
 async def test_a_jake_who_is_killed_again_and_again_gives_up_too(ward: Ward) -> None:
-    """A restart is a restart, whatever it is for (TREE-16)."""
+    """Every restart counts, whatever its reason (TREE-16)."""
     ward.sandbox.scripts = {"a": [Script(Say(text="x", after=9 * LONG))]}
     with pytest.raises(SupervisorFailed) as caught:
         async with ward.running(one=agent("a")) as root:
@@ -197,7 +197,7 @@ async def test_a_jake_who_is_killed_again_and_again_gives_up_too(ward: Ward) -> 
 
 
 async def test_a_list_may_let_its_jake_crash_without_a_limit(ward: Ward) -> None:
-    """He comes back every five minutes for ever, and works when he is well (C-13)."""
+    """Jake comes back every five minutes for ever, and works once it is well (C-13)."""
     ward.ill = {"one"}
     async with ward.running(one='[list]\njake_restarts = "unlimited"\n' + agent("a")) as root:
         await asyncio.sleep(6000)

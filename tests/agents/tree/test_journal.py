@@ -1,4 +1,4 @@
-"""The journal: what is kept, page by page, and who waits for more."""
+"""The journal: its kept events, page by page, and the readers that wait for more."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_pages_follow_each_other_without_a_gap() -> None:
 
 
 def test_the_oldest_are_forgotten_and_that_is_told() -> None:
-    """By number, and by size; who has just come has missed nothing."""
+    """Number and size are limited; a new reader has missed nothing."""
     journal = noted(Journal(), KEPT + 10)
     assert journal.read(4).lost == 6
     assert journal.read(0).lost == 0
@@ -40,7 +40,7 @@ def test_the_oldest_are_forgotten_and_that_is_told() -> None:
 
 
 def test_a_page_may_be_about_one_agent() -> None:
-    """What is about others is passed over, and not asked for again."""
+    """Events about other agents are skipped, and not read again."""
     journal = noted(noted(Journal(), 3, id="a"), 2, id="b")
     page = journal.read(0, "a")
     assert ([entry.number for entry in page.entries], page.after) == ([1, 2, 3], 5)
@@ -54,7 +54,7 @@ def test_texts_are_cleaned() -> None:
 
 
 async def test_who_waits_is_woken_by_the_next_event() -> None:
-    """At once if there is one already."""
+    """The wait ends at once if there is one already."""
     journal = noted(Journal(), 2)
     await journal.beyond(1)
     waiting = asyncio.ensure_future(journal.beyond(2))

@@ -1,4 +1,4 @@
-"""What becomes of mortals: done, restarted with a note, reaped with a reason, failed."""
+"""The outcomes of mortals: done, restarted with a note, reaped with a reason, failed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_list_is_worked_off(world: World) -> None:
 async def test_a_mortal_that_crashes_too_often_is_reaped_and_its_siblings_work_on(
     world: World,
 ) -> None:
-    """Four crashes within 300 s; the reason is kept; nobody else is touched (acceptance 12)."""
+    """Four crashes within 300 s; the reason is kept; no other mortal is touched (acceptance 12)."""
     world.sandbox.scripts = {"a": [CRASHES], "b": [program(seconds=200)]}
     text = work(assignment("a", backoff=[2, 4, 8]), assignment("b"), assignment("c"))
     known = await world.run(text)
@@ -150,7 +150,7 @@ async def test_a_deadline_ends_one_life(world: World) -> None:
 
 
 async def test_the_pool_restarted_begins_its_mortals_again(world: World) -> None:
-    """They are stopped with it, told why, and what is done stays done."""
+    """They are stopped with it and told why; finished work stays done."""
     world.sandbox.scripts = {"a": [program(seconds=20)], "b": [program(seconds=20)]}
     text = work(assignment("a"), assignment("b"), assignment("c"))
     async with world.running(text) as root:
@@ -169,7 +169,7 @@ async def test_the_pool_restarted_begins_its_mortals_again(world: World) -> None
 async def test_a_pool_that_restarts_while_mortals_wait_loses_none(
     world: World, moment: float
 ) -> None:
-    """Also those that are backing off at that moment, and those that had no room yet."""
+    """This includes those that are backing off at that moment, and those that had no room yet."""
     world.sandbox.scripts["a"] = [CRASHES, program()]
     text = work(assignment("a"), *(assignment(name) for name in "bcd"), parallel=2)
     async with world.running(text) as root:
@@ -182,7 +182,7 @@ async def test_a_pool_that_restarts_while_mortals_wait_loses_none(
 async def test_stopping_takes_the_longest_grace_and_not_the_sum(
     world: World, clock: MockClock
 ) -> None:
-    """All mortals are asked at once; who is slow keeps nobody else waiting."""
+    """All mortals are asked at once; a slow one does not hold the others up."""
     world.sandbox.scripts = {name: [program(seconds=99, deaf=True)] for name in "abc"}
     text = work(*(assignment(name, grace=4) for name in "abc"))
     async with world.running(text) as root:
@@ -196,7 +196,7 @@ async def test_stopping_takes_the_longest_grace_and_not_the_sum(
 
 
 async def test_programs_are_not_started_faster_than_the_limit(world: World) -> None:
-    """In no ten seconds more than twenty again, though they crash and wait for nothing (G-17)."""
+    """No ten seconds have more than twenty restarts, even of programs that crash at once (G-17)."""
     names = [f"n{number}" for number in range(10)]
     world.sandbox.scripts = {name: [program(seconds=0.01, code=1)] for name in names}
     hasty = [assignment(name, restarts=20, backoff=[]) for name in names]
@@ -209,7 +209,7 @@ async def test_programs_are_not_started_faster_than_the_limit(world: World) -> N
 
 
 async def test_a_mortal_that_waits_for_its_place_can_be_reaped(world: World) -> None:
-    """It is over at once, and takes no worker along."""
+    """It is over at once, and starts no worker."""
     names = [f"n{number}" for number in range(25)]
     world.sandbox.scripts = {
         name: [program(seconds=0.1, code=1), program(seconds=60)] for name in names

@@ -1,4 +1,4 @@
-"""Who counts towards `parallel`: who works, and nobody who rests."""
+"""Agents that work count towards `parallel`; agents that rest do not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ASKS = Script(Ask(question="Which?"))
 
 
 def at_work(world: World) -> list[str]:
-    """Return whose attempts run now."""
+    """Return the agents whose attempts run now."""
     return sorted(played.agent for played in world.sandbox.alive)
 
 
 async def test_who_waits_for_a_person_keeps_no_place(world: World) -> None:
-    """Two questions do not stop a list; the answered go on in turn, before what is new."""
+    """Two questions do not stop a list; agents with an answer go on in turn, before new ones."""
     text = "[list]\nparallel = 2\n" + "".join(agent(name) for name in "abcde")
     world.sandbox.scripts |= {name: [ASKS, LONG] for name in "ab"}
     world.sandbox.scripts |= {name: [LONG] for name in "ce"}
@@ -44,7 +44,7 @@ async def test_who_waits_for_a_person_keeps_no_place(world: World) -> None:
 
 
 async def test_who_is_paused_keeps_no_place(world: World) -> None:
-    """The next is begun meanwhile, and whoever goes on waits for its end."""
+    """The next agent begins, and the resumed one waits for its end."""
     text = "[list]\nparallel = 1\n" + agent("a") + agent("b")
     world.sandbox.scripts |= {name: [LONG] for name in "ab"}
     async with world.running(text) as root:
@@ -65,7 +65,7 @@ async def test_who_is_paused_keeps_no_place(world: World) -> None:
 async def test_who_rests_when_its_pool_is_killed_keeps_nobody_from_a_place(
     world: World,
 ) -> None:
-    """All are begun again, in the order of the list, and the same two rest again."""
+    """All are started again, in the order of the list, and the same two rest again."""
     text = "[list]\nparallel = 1\n" + "".join(agent(name) for name in "abc")
     world.sandbox.scripts |= {name: [ASKS, LONG] for name in "ab"}
     world.sandbox.scripts["c"] = [LONG, LONG]
@@ -85,7 +85,7 @@ async def test_who_rests_when_its_pool_is_killed_keeps_nobody_from_a_place(
 
 @pytest.mark.parametrize("waiting", [0, 1])
 def test_a_gate_is_open_to_who_comes_when_nobody_waits(waiting: int) -> None:
-    """Room alone is not enough: who waits is first."""
+    """Room alone is not enough: a waiting agent goes first."""
     gate = RunGate(1)
     assert gate.open
     gate.enter("a", list)

@@ -85,7 +85,7 @@ async def test_each_project_has_its_own_jake_and_pool(tmp_path: Path) -> None:
 
 
 async def test_the_jake_of_one_does_not_disturb_the_other(tmp_path: Path) -> None:
-    """Killed again and again, he costs his own project time, and nobody anything else."""
+    """Repeated kills cost its own project time, and the other project nothing."""
     scripts = {name: [Script(Say(text="x", after=30.0))] for name in "abcd"}
     scripts["b"] = [Script(Crash()), Script()]
     sandbox = ScriptedSandbox(scripts)
@@ -106,7 +106,7 @@ async def test_the_jake_of_one_does_not_disturb_the_other(tmp_path: Path) -> Non
 
 
 async def test_chaos_reaches_every_project(tmp_path: Path) -> None:
-    """Whoever has an attempt that runs may lose it."""
+    """A kill may hit any attempt that runs."""
     sandbox = ScriptedSandbox({name: [Script(Say(text="x", after=20.0))] for name in "ab"})
     async with AsyncExitStack() as stack:
         keys: dict[str, Any] = {"restarts": 999, "backoff": [0]}
@@ -123,7 +123,7 @@ async def test_chaos_reaches_every_project(tmp_path: Path) -> None:
 
 
 async def test_what_is_spawned_into_a_project_that_is_through_is_done_too(tmp_path: Path) -> None:
-    """Its Jake is there as long as anybody works."""
+    """Its Jake is there as long as any project works."""
     sandbox = ScriptedSandbox({"a": [Script(Say(text="x", after=50.0))]})
     async with AsyncExitStack() as stack:
         projects = await several(stack, tmp_path, sandbox, {"one": agent("a"), "two": agent("b")})
@@ -137,7 +137,7 @@ async def test_what_is_spawned_into_a_project_that_is_through_is_done_too(tmp_pa
 
 
 async def test_two_projects_of_one_name_are_refused(tmp_path: Path) -> None:
-    """And so are projects at different places."""
+    """Projects at different workplaces are refused, too."""
     async with AsyncExitStack() as stack:
         projects = await several(stack, tmp_path, ScriptedSandbox(), {"one": agent("a")})
         with pytest.raises(InvalidTreeSetting, match="'one' twice"):

@@ -1,4 +1,4 @@
-"""`retry`: what was given up begins again, with its session and with counters from zero."""
+"""`retry`: an assignment that was given up begins again, with its session, counting from zero."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scripts(*of_a: Script) -> dict[str, list[Script]]:
 
 
 async def test_an_agent_that_was_reaped_goes_on_in_its_session(world: World) -> None:
-    """While its tree runs: at once, with no failure counted, and its end is told again."""
+    """In a running tree it begins at once, with no failure counted, and its end is told again."""
     world.sandbox.scripts = scripts(Script(Say(text="so far"), HOPELESS), Script())
     async with world.running(agent("a") + LASTS):
         await world.until(lambda: world.pool.courses.outcome("a"))
@@ -37,7 +37,7 @@ async def test_an_agent_that_was_reaped_goes_on_in_its_session(world: World) -> 
 
 
 async def test_one_that_an_earlier_host_has_reaped_begins_too(world: World) -> None:
-    """It is known from the ledger only; the failures of before count no more."""
+    """Only the ledger knows it; its earlier failures no longer count."""
     world.sandbox.scripts = scripts(Script(HOPELESS), Script())
     async with world.running(agent("a") + LASTS):
         await world.until(lambda: world.pool.courses.outcome("a"))
@@ -50,7 +50,7 @@ async def test_one_that_an_earlier_host_has_reaped_begins_too(world: World) -> N
 
 
 async def test_one_that_fails_again_is_reaped_again(world: World) -> None:
-    """And may be given one more try."""
+    """It may be retried once more."""
     world.sandbox.scripts = scripts(Script(HOPELESS), Script(HOPELESS), Script())
     async with world.running(agent("a") + LASTS):
         for _ in range(2):
@@ -64,7 +64,7 @@ async def test_one_that_fails_again_is_reaped_again(world: World) -> None:
 
 
 async def test_a_program_has_all_its_restarts_again(world: World) -> None:
-    """Its window begins with the retry; what it used stays used."""
+    """Its window begins with the retry; its attempts stay counted."""
     world.sandbox.scripts = {
         "a": [program(code=1)] * 3 + [program()],
         "b": [program(seconds=500.0)],
@@ -80,7 +80,7 @@ async def test_a_program_has_all_its_restarts_again(world: World) -> None:
 
 
 async def test_who_was_not_given_up_is_not_retried(world: World) -> None:
-    """The refusal says where it stands, and nothing is begun twice."""
+    """The refusal says in which state it is, and nothing is begun twice."""
     world.sandbox.scripts = scripts(Script())
     async with world.running(agent("a") + LASTS):
         await world.until(lambda: world.pool.courses.outcome("a"))
@@ -95,7 +95,7 @@ async def test_who_was_not_given_up_is_not_retried(world: World) -> None:
 
 
 async def test_no_program_is_retried_whose_budget_is_spent(world: World) -> None:
-    """It would be reaped at once; when it is granted more it begins again, and may spend that."""
+    """It would be reaped at once; after a grant it begins again, and may spend the grant."""
     world.sandbox.scripts = {"a": [program(seconds=500.0)], "b": [program(seconds=500.0)]}
     async with world.running(work(assignment("a", wall_seconds=3), assignment("b"))):
         await asyncio.sleep(5.0)

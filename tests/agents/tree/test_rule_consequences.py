@@ -1,4 +1,4 @@
-"""What follows from rules that cannot be checked, and who is told of those that are broken."""
+"""The consequences of rules that cannot be checked, and the notices about broken rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.agents.world import World, agent
 
 
 def book(action: Action, *, broken: bool = False) -> RuleBook:
-    """Return a rule that nobody may call a tool, or one whose predicate raises then."""
+    """Return a rule against all calls of tools, or one whose predicate raises at such a call."""
 
     def judge(activity: Activity, _card: AgentCard) -> str | None:
         if not isinstance(activity, ToolCallBegan):
@@ -35,7 +35,7 @@ def book(action: Action, *, broken: bool = False) -> RuleBook:
 
 
 async def test_a_rule_that_reaps_does_so_too_if_it_cannot_be_checked(world: World) -> None:
-    """Nobody can say whether it is kept, so it counts as broken (TREE-47)."""
+    """It is unknown whether the rule holds, so it counts as broken (TREE-47)."""
     world.sandbox.scripts["a"] = [Script(UseTool(lasts=5.0), Say(text="x"))]
     known = await world.run(agent("a"), rules=book(Action.REAP, broken=True))
     assert known["a"].state is State.REAPED
@@ -46,7 +46,7 @@ async def test_a_rule_that_reaps_does_so_too_if_it_cannot_be_checked(world: Worl
 
 @pytest.mark.parametrize("action", [Action.LOG, Action.NOTIFY, Action.WARN, Action.PAUSE])
 async def test_any_other_rule_pauses_if_it_cannot_be_checked(world: World, action: Action) -> None:
-    """And the person who has to look is told so once, however often it is tried."""
+    """The person who has to look is told so once, after any number of checks."""
     world.sandbox.scripts["a"] = [Script(*[UseTool()] * 3, Hang()), Script()]
     async with world.running(agent("a"), rules=book(action, broken=True)) as root:
         await asyncio.sleep(30)
@@ -61,7 +61,7 @@ async def test_any_other_rule_pauses_if_it_cannot_be_checked(world: World, actio
 
 
 async def test_jake_and_the_person_are_told_of_a_broken_rule(world: World) -> None:
-    """`notify` tells who handed the work out, and the person (TREE-47)."""
+    """`notify` tells the giver of the work, and the person (TREE-47)."""
     world.sandbox.scripts["a"] = [Script(UseTool())]
     known = await world.run(agent("a"), rules=book(Action.NOTIFY))
     assert known["a"].state is State.DONE
@@ -72,7 +72,7 @@ async def test_jake_and_the_person_are_told_of_a_broken_rule(world: World) -> No
 
 
 async def test_the_agent_that_has_another_made_is_told_of_what_it_does(world: World) -> None:
-    """In its notes and its next prompt, instead of Jake."""
+    """Its notes and its next prompt tell it; Jake is not told."""
     world.sandbox.scripts = {"a": [Script(UseTool(), Hang())], "b": [Script(Hang())]}
     rule = book(Action.NOTIFY).rules[0]
     async with world.running(agent("a") + agent("b")):

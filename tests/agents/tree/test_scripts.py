@@ -1,4 +1,4 @@
-"""Scripted agents are judged as real ones are; what their tools touch is told."""
+"""Scripted agents are judged like real ones, and the effects of their tools are told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from otpy_monitors import CommandRun, FilesTouched, NetworkUsed
 
 @pytest.mark.parametrize("detail", FAILURES)
 def test_a_scripted_failure_is_of_its_class(detail: Detail) -> None:
-    """What a script says is what the run finds out."""
+    """The run finds the failure that the script declares."""
     error = FAILURES[detail]
     stdout = "\n".join(
         [line_of(type="session", id="s"), *([line_of(type="error", **error)] if error else [])]
@@ -49,7 +49,7 @@ def test_a_scripted_failure_is_of_its_class(detail: Detail) -> None:
 def test_what_a_tool_touches_is_read_off_its_input(
     tool: str, given: dict[str, object], touched: list[object]
 ) -> None:
-    """By the names that the CLIs use; nothing is guessed of the others."""
+    """The tool names of the CLIs decide; the effects of other tools are not guessed."""
     assert list(touched_by(tool, given, "p/a", 1.0)) == touched
 
 
@@ -65,5 +65,5 @@ def test_what_a_tool_touches_is_read_off_its_input(
     ],
 )
 def test_a_question_is_the_last_line_of_an_answer(answer: str, question: str | None) -> None:
-    """Whoever goes on talking has not asked."""
+    """An agent that goes on talking has not asked."""
     assert question_in(answer) == question

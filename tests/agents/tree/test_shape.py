@@ -1,4 +1,4 @@
-"""The specs say what the design card says: shapes, policies, numbers."""
+"""The specs match the design card: shapes, policies, numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_the_application_has_its_three_branches_in_order(project: Project)
 
 
 async def test_each_daemon_is_a_child_of_the_branch_of_monitors(project: Project) -> None:
-    """As in the branch that users of the monitors make, with all that a workplace has (C-17)."""
+    """It is the branch of any user of the monitors, with all that a workplace has (C-17)."""
     project.workplace.watch_loop = True
     branch = app_supervisor(project).children[2]
     assert isinstance(branch, SupervisorSpec)
@@ -57,7 +57,7 @@ async def test_each_daemon_is_a_child_of_the_branch_of_monitors(project: Project
 
 
 async def test_the_operator_is_there_first_and_goes_last(project: Project) -> None:
-    """So that one can also watch the tree stop from another terminal."""
+    """Another terminal can thus watch the tree stop."""
     operator = SupervisorSpec("operator", [])
     app = app_supervisor(project, operator=operator, chaos=1.0)
     assert app.children[0] is operator
@@ -106,7 +106,7 @@ async def test_a_list_may_set_its_own_delays(project: Project) -> None:
 
 
 async def test_a_mortal_has_more_time_to_stop_than_its_worker(project: Project) -> None:
-    """Whoever declares a grace gets it, and the rest of the clean-up is not cut off."""
+    """A worker gets the grace that it declares, and the rest of the clean-up is not cut off."""
     limit = child(project, 0).shutdown
     assert isinstance(limit, float)
     assert 7 < limit <= 15

@@ -32,7 +32,7 @@ def named(world: World, name: str) -> Assignment:
 
 
 async def test_whoever_spawns_gets_a_handle(world: World) -> None:
-    """What is spawned need not be listed; its end is waited for, and it is written down."""
+    """A spawned mortal need not be listed; its end is waited for, and recorded."""
     world.sandbox.scripts["a"] = [BUSY]
     async with world.running(agent("a")) as root:
         await asyncio.sleep(5)
@@ -50,7 +50,7 @@ async def test_whoever_spawns_gets_a_handle(world: World) -> None:
 
 
 async def test_names_are_unique(world: World) -> None:
-    """Also that of one that has come out; nothing is started (TREE-21)."""
+    """The name of a mortal that has come out counts, too; nothing is started (TREE-21)."""
     world.sandbox.scripts["a"] = [BUSY]
     async with world.running(agent("a")):
         await asyncio.sleep(5)
@@ -70,7 +70,7 @@ async def test_names_are_unique(world: World) -> None:
 async def test_14_what_cannot_be_started_is_not_started_and_not_counted(
     world: World,
 ) -> None:
-    """Whoever asked gets the whole list; the restart counter stays 0 (acceptance 14)."""
+    """The caller gets all problems; the restart counter stays 0 (acceptance 14)."""
     world.sandbox.scripts["a"] = [BUSY]
     async with world.running(agent("a") + agent("bad", cwd="nowhere")) as root:
         await asyncio.sleep(5)
@@ -89,7 +89,7 @@ async def test_14_what_cannot_be_started_is_not_started_and_not_counted(
 
 
 async def test_there_is_room_for_so_many(world: World) -> None:
-    """The pool is bounded; whoever asks is told at once (TREE-19)."""
+    """The pool is bounded; the caller is told at once (TREE-19)."""
     world.sandbox.scripts["a"] = [BUSY]
     async with world.running("[list]\nparallel = 1\n" + agent("a")):
         await asyncio.sleep(5)
@@ -98,7 +98,7 @@ async def test_there_is_room_for_so_many(world: World) -> None:
 
 
 async def test_what_cannot_be_done_is_refused_with_a_reason(world: World) -> None:
-    """Nobody is paused twice, resumed without a pause, or asked for anything after its end."""
+    """No mortal is paused twice, resumed without a pause, or commanded after its end."""
     world.sandbox.scripts["a"] = [Script(Ask(question="?")), BUSY]
     async with world.running(agent("a") + agent("b")):
         await asyncio.sleep(5)
@@ -121,7 +121,7 @@ async def test_what_cannot_be_done_is_refused_with_a_reason(world: World) -> Non
 
 
 async def test_a_reaped_mortal_stops_its_run_and_keeps_the_reason(world: World) -> None:
-    """Working, resting, or waiting for its restart: it is over (TREE-49)."""
+    """It may work, rest, or wait for its restart: it is over (TREE-49)."""
     world.sandbox.scripts = {
         "works": [Script(Hang())],
         "rests": [Script(Ask(question="?"))],
@@ -153,7 +153,7 @@ async def test_a_run_that_nobody_will_take_up_is_stopped(world: World) -> None:
 
 
 async def test_what_is_no_longer_open_is_not_restarted(world: World) -> None:
-    """Somebody else has finished it while it waited for its restart (G-18)."""
+    """It was finished from outside while it waited for its restart (G-18)."""
     world.sandbox.scripts["a"] = [Script(Fail())]
     async with world.running(agent("a", backoff=[60])) as root:
         await asyncio.sleep(10)

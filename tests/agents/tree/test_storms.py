@@ -24,7 +24,7 @@ shares = st.floats(0, 1)
 def test_starts_are_in_order_and_never_more_than_the_limit(
     starts: int, seconds: float, jitter: float, asked: list[tuple[float, float]]
 ) -> None:
-    """In every span of that length there are so many starts at most, whatever chance says."""
+    """Every span of `seconds` has at most `starts` starts, for any draw of chance."""
     slots = StartSlots(StartRate(starts=starts, seconds=seconds, jitter=jitter))
     now, given_at = 0.0, list[float]()
     for pause, chance in asked:
@@ -38,7 +38,7 @@ def test_starts_are_in_order_and_never_more_than_the_limit(
 
 
 def test_a_burst_is_free_and_the_rest_waits() -> None:
-    """Two at once, then two a second; a moment of chance more for each that waits."""
+    """Two at once, then two a second; each one that waits waits a moment of chance more."""
     slots = StartSlots(StartRate(starts=2, seconds=1.0, jitter=0.5))
     waits = list[float]()
     for _ in range(5):
@@ -48,7 +48,7 @@ def test_a_burst_is_free_and_the_rest_waits() -> None:
 
 
 def test_after_a_quiet_time_the_burst_is_free_again() -> None:
-    """What was not used is not saved up beyond it."""
+    """Unused starts are not saved up beyond the burst."""
     slots = StartSlots(StartRate(starts=1, seconds=2.0, jitter=0.0))
     slots, _ = slots.take(0.0, 0.0)
     slots, wait = slots.take(100.0, 0.0)
@@ -61,7 +61,7 @@ def test_after_a_quiet_time_the_burst_is_free_again() -> None:
     "wrong", [{"starts": 0}, {"seconds": 0.0}, {"seconds": float("inf")}, {"jitter": 1.1}]
 )
 def test_a_limit_that_means_nothing_is_refused(wrong: dict[str, float]) -> None:
-    """Each number is checked where it is said."""
+    """The constructor checks each number."""
     with pytest.raises(InvalidStartRate, match=next(iter(wrong))):
         StartRate(**wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
@@ -88,7 +88,7 @@ def test_several_members_within_the_window_are_one() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 8)), max_size=40))
 def test_who_is_named_failed_within_the_window(history: list[tuple[str, float]]) -> None:
-    """Nobody is named for a failure that is too long ago, or was named before."""
+    """No member is named for a failure that is too old, or that was named before."""
     gang = Gang(name="g", failures=2, within=10.0)
     watch, now = GangWatch(gang), 0.0
     last = dict[str, float]()
@@ -106,7 +106,7 @@ def test_who_is_named_failed_within_the_window(history: list[tuple[str, float]])
 
 @pytest.mark.parametrize("wrong", [{"name": " "}, {"failures": 1}, {"within": 0.0}])
 def test_a_group_that_cannot_go_wrong_is_refused(wrong: dict[str, object]) -> None:
-    """Each setting is checked where it is said."""
+    """The constructor checks each setting."""
     settings = {"name": "g", **wrong}
     with pytest.raises(InvalidGang, match=next(iter(wrong))):
         Gang(**settings)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

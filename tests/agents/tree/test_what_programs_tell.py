@@ -19,7 +19,7 @@ TALKS = program(*[Write(text="x" * 99)] * 29)
 
 @pytest.mark.usefixtures("clock")
 async def test_lines_are_progress_and_bytes_are_none() -> None:
-    """Each byte is told; a chunk is progress if a line ends in it, however many do (G-05)."""
+    """Each byte is told; a chunk is progress once if any line ends in it (G-05)."""
     feed = Feed()
     told: list[object] = []
     feed.subscribe(told.append)
@@ -39,7 +39,7 @@ async def test_lines_are_progress_and_bytes_are_none() -> None:
 
 @pytest.mark.usefixtures("clock")
 async def test_what_was_written_before_it_was_frozen_does_not_wake_it() -> None:
-    """It is read a moment later; progress would end the wait, and silence would count."""
+    """It is read a moment later; as progress it would end the wait, and the silence would count."""
     feed = Feed()
     told: list[object] = []
     feed.subscribe(told.append)
@@ -53,7 +53,7 @@ async def test_what_was_written_before_it_was_frozen_does_not_wake_it() -> None:
 
 
 async def test_a_program_is_there_as_long_as_it_works(world: World) -> None:
-    """Its card has its path, its life and its limit, and nobody says where it may write."""
+    """Its card has its path, its life and its limit, and names no folders."""
     world.sandbox.scripts["a"] = [LONG]
     async with world.running(work(assignment("a", stall=70.0))) as root:
         await asyncio.sleep(5)
@@ -67,7 +67,7 @@ async def test_a_program_is_there_as_long_as_it_works(world: World) -> None:
 
 
 async def test_time_in_which_a_program_is_frozen_is_not_charged(world: World) -> None:
-    """As with an agent that rests: ten seconds of work are ten, whatever happens in between."""
+    """As with an agent that rests, ten seconds of work are ten, with any pause in between."""
     world.sandbox.scripts["a"] = [LONG]
     text = work(assignment("a", wall_seconds=10, stall=60))
     async with world.running(text) as root:
@@ -84,7 +84,7 @@ async def test_time_in_which_a_program_is_frozen_is_not_charged(world: World) ->
 
 
 async def test_a_program_that_was_let_go_on_by_hand_is_paused_no_longer(world: World) -> None:
-    """`kill -CONT` ends the pause at once: its silence counts again, and everybody is told."""
+    """`kill -CONT` ends the pause at once: its silence counts again, and the end is told."""
     world.sandbox.scripts["a"] = [LONG]
     async with world.running(work(assignment("a", stall=10.0, restarts=0))) as root:
         await asyncio.sleep(5)
@@ -100,7 +100,7 @@ async def test_a_program_that_was_let_go_on_by_hand_is_paused_no_longer(world: W
 
 
 async def test_a_rule_is_for_those_whom_it_names(world: World) -> None:
-    """One language for all: `agents` says whom, by list and assignment."""
+    """Programs and agents have one language: `agents` names them by list and assignment."""
     rule = "{name: r, kind: command, block: ['true'], action: reap, agents: ['w/b*']}"
     world.rule_file.write_text(f"rules: [{rule}]\n", encoding="utf-8")
     known = await world.run(work(assignment("a"), assignment("b1"), assignment("c")))
@@ -108,7 +108,7 @@ async def test_a_rule_is_for_those_whom_it_names(world: World) -> None:
 
 
 async def test_a_rule_is_broken_once_in_each_life(world: World) -> None:
-    """A monitor that was killed does not say it again; the next life of the program does."""
+    """A monitor that was killed does not report it again; the next life of the program does so."""
     rule = "{name: r, kind: command, block: ['true'], action: notify}"
     world.rule_file.write_text(f"rules: [{rule}]\n", encoding="utf-8")
     world.sandbox.scripts["a"] = [program(seconds=10.0, code=1), program(seconds=10.0)]
@@ -120,7 +120,7 @@ async def test_a_rule_is_broken_once_in_each_life(world: World) -> None:
 
 
 async def test_programs_and_agents_share_the_budget_of_their_list(world: World) -> None:
-    """When it is spent a program is reaped and an agent rests; a grant lets the agent go on."""
+    """A spent budget reaps a program and lets an agent rest; a grant lets the agent go on."""
     world.sandbox.scripts["p"] = [LONG]
     world.sandbox.scripts["a"] = [Script(Say(text="x", after=1.0), Hang()), Script()]
     text = "[list]\nwall_seconds = 20\n" + agent("a") + assignment("p")
@@ -137,7 +137,7 @@ async def test_programs_and_agents_share_the_budget_of_their_list(world: World) 
 
 
 async def test_output_is_a_budget_of_agents_too(world: World) -> None:
-    """`output_bytes` means the same for all; who rests for it is granted more by hand."""
+    """`output_bytes` means the same for all; an agent that rests for it needs a grant."""
     world.sandbox.scripts["a"] = [Script(Say(text="x" * 500, after=1.0), Hang()), Script()]
     async with world.running(agent("a", output_bytes=400)) as root:
         await asyncio.sleep(100)
@@ -173,7 +173,7 @@ async def test_an_agent_may_be_reaped_for_its_budget(world: World) -> None:
 
 
 async def test_a_person_may_grant_a_program_more(world: World) -> None:
-    """Before it is reaped it works on; after that it begins again with `retry`."""
+    """Before it is reaped it works on; afterwards `retry` begins it again."""
     world.sandbox.scripts["p"] = [LONG]
     world.sandbox.scripts["a"] = [Script(Say(text="x", after=400.0))]
     async with world.running(agent("a") + assignment("p", wall_seconds=10)) as root:

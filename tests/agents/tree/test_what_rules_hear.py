@@ -57,7 +57,7 @@ ASSIGNMENT = parse(agent("a"), Path("/lists/w.toml")).assignments[0]
 
 
 def codex_run(run: str, session: str | None, spent: Usage) -> list[facts.Fact]:
-    """Return what is told of an attempt that Codex makes, in a session or a new one."""
+    """Return the facts of an attempt by Codex, in a known session or a new one."""
     order = RunOrder(prompt="x", cwd=Path("/"), label="label")
     common: dict[str, Any] = {"run": run, "at": 0.0}
     says = (events.SessionSeen(session or "new"), events.Spent(spent))
@@ -113,7 +113,7 @@ def call(number: int, tool: str) -> Write:
 async def test_a_rule_finds_the_agent_that_breaks_it(
     world: World, rule: str, allowed: UseTool | Spend, broken: UseTool | Spend
 ) -> None:
-    """And nobody else; the agent is reaped in the moment it does that (acceptance 17)."""
+    """No other agent breaks it; the agent is reaped at that moment (acceptance 17)."""
     world.sandbox.scripts = {
         "good": [Script(allowed)],
         "bad": [Script(allowed, broken, Say(text="x", after=60.0))],
@@ -125,7 +125,7 @@ async def test_a_rule_finds_the_agent_that_breaks_it(
 
 
 async def test_tokens_of_one_attempt_are_no_tokens_of_the_next(world: World) -> None:
-    """Each attempt counts from nothing, and what it repeats is not used twice."""
+    """Each attempt counts from 0, and repeated readings do not count twice."""
     twice = Script(Spend(input=600), Spend(input=900, after=1.0), Fail(after=99.0))
     world.sandbox.scripts["a"] = [twice, Script(Spend(input=900))]
     rules = book("kind: token-speed, tokens: 1000, seconds: 60")
@@ -135,7 +135,7 @@ async def test_tokens_of_one_attempt_are_no_tokens_of_the_next(world: World) -> 
 
 
 async def test_tokens_count_by_session_from_where_it_was_taken_up() -> None:
-    """A new one begins with nothing; what an older one had used was not used just now (G-07)."""
+    """A new session counts from 0; the earlier usage of an old one is not recent (G-07)."""
     told: list[object] = []
     feed = Feed()
     narrator = Narrator(feed)
@@ -153,7 +153,7 @@ async def test_tokens_count_by_session_from_where_it_was_taken_up() -> None:
 
 @pytest.mark.parametrize("cli", ["claude", "codex"])
 async def test_what_a_killed_host_left_counts_once_and_is_nobodys_speed(cli: str) -> None:
-    """Whether it was told before or not: the reading is of the same counter (G-07, TREE-28)."""
+    """It may have been told before or not: the reading is of the same counter (G-07, TREE-28)."""
     told: list[object] = []
     feed, ledger = Feed(), BudgetLedger()
     bookkeeper = Bookkeeper(feed, ledger)
@@ -183,7 +183,7 @@ async def test_what_a_killed_host_left_counts_once_and_is_nobodys_speed(cli: str
 
 
 async def test_who_spawns_more_children_than_it_may_breaks_the_rule(world: World) -> None:
-    """Those that it asked the pool for, agents and programs, as long as they are there."""
+    """Agents and programs that it asked the pool for count, as long as they are there."""
     world.sandbox.scripts["a"] = [BUSY]
     rules = book("kind: children, at_most: 2")
     async with world.running(agent("a"), rules=rules) as root:
@@ -202,7 +202,7 @@ async def test_who_spawns_more_children_than_it_may_breaks_the_rule(world: World
 
 
 async def test_a_restart_of_a_child_is_no_further_child(world: World) -> None:
-    """It is the same one in another life."""
+    """It is the same child in another life."""
     world.sandbox.scripts = {"a": [BUSY], "b": [Script(Fail()), Script(Fail()), BUSY]}
     rules = book("kind: children, at_most: 1")
     async with world.running(agent("a", backoff=[1]), rules=rules):
@@ -214,7 +214,7 @@ async def test_a_restart_of_a_child_is_no_further_child(world: World) -> None:
 
 
 async def test_what_is_not_started_is_no_child(world: World) -> None:
-    """And only a mortal of the pool can have asked for one."""
+    """Only a mortal of the pool can ask for one."""
     world.sandbox.scripts["a"] = [BUSY]
     async with world.running(agent("a"), rules=book("kind: children, at_most: 0")):
         await asyncio.sleep(5)
@@ -233,7 +233,7 @@ async def test_what_is_not_started_is_no_child(world: World) -> None:
 async def test_helpers_that_an_agent_starts_by_a_tool_are_its_children(
     world: World, tool: str
 ) -> None:
-    """As long as the call is open: one after the other is fine, three at once are not."""
+    """They count as long as the call is open: one at a time is fine, three at once are not."""
     world.sandbox.scripts = {
         "good": [Script(*[UseTool(name=tool)] * 4)],
         "bad": [Script(*(call(number, tool) for number in range(3)), Say(text="x", after=60.0))],
@@ -318,7 +318,7 @@ def codex(kind: str, given: dict[str, object]) -> dict[str, object]:
 def test_what_a_cli_writes_of_a_tool_says_what_it_touches(
     cli: str, line: dict[str, object], touched: list[object]
 ) -> None:
-    """From a line of its output to what the rules are about (TREE-47)."""
+    """A line of its output gives the activities that the rules judge (TREE-47)."""
     (began,) = find_adapter(cli).parser().feed(json.dumps(line))
     assert isinstance(began, events.ToolStarted)
     assert list(touched_by(began.name, began.input, "p/a", 1.0)) == touched

@@ -1,4 +1,4 @@
-"""What a work list says of agents, groups and their budgets."""
+"""Agents, groups and their budgets in a work list."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_agent_has_defaults() -> None:
 
 
 def test_a_stall_is_warned_of_when_four_fifths_of_it_have_passed() -> None:
-    """Whoever sets a stall gets a warning first, without a word about it (TREE-30)."""
+    """A stall has a warning before it by default (TREE-30)."""
     (one,) = parse(AGENT + "stall = 300", FILE).assignments
     assert one.agent is not None
     assert one.agent.stall_warn == 240.0
@@ -286,14 +286,14 @@ artifacts = "out"
 
 
 def walls_of(text: str, *, sandbox: str | None = None) -> tuple[object, ...]:
-    """Return what the first agent of a list has: sandbox, network, secrets and artifacts."""
+    """Return the sandbox, network, secrets and artifacts of the first agent of a list."""
     agent = parse(text, FILE, sandbox=sandbox).assignments[0].agent
     assert agent is not None
     return agent.sandbox, agent.network, agent.secrets, agent.artifacts
 
 
 def test_a_list_puts_walls_around_its_agents() -> None:
-    """Secrets are added up, each agent has a folder of its own, and the rest can be overruled."""
+    """Secrets are added up, each agent has its own folder, and the rest can be overridden."""
     assert walls_of(AGENT) == ("", None, (), None)
     image = "docker:node:22"
     assert walls_of(WALLED + AGENT) == (image, True, ("KEY",), Path("/lists/out/a"))
@@ -305,7 +305,7 @@ def test_a_list_puts_walls_around_its_agents() -> None:
 
 
 def test_a_list_says_which_hosts_its_agents_reach() -> None:
-    """Instead of all of the network, or none; an agent may have its own."""
+    """The hosts replace the whole network or none; an agent may have its own."""
     text = WALLED.replace("true", '["vendor", "pypi.org:443"]') + AGENT
     assert walls_of(text)[1] == ("vendor", "pypi.org:443")
     assert walls_of(text + "network = false")[1] is False
@@ -316,7 +316,7 @@ def test_a_list_says_which_hosts_its_agents_reach() -> None:
 
 
 def test_a_command_needs_no_word_about_the_network() -> None:
-    """It has none behind walls, as in `run`; with a fallback that calls a vendor it has to say."""
+    """It has none behind walls, as in `run`; with a fallback to a vendor the key is required."""
     text = COMMAND + 'argv = ["x"]\nsandbox = "bubblewrap"\n'
     assert walls_of(text)[:2] == ("bubblewrap", None)
     with pytest.raises(InvalidWorkList, match="false if codex needs none"):
@@ -326,7 +326,7 @@ def test_a_command_needs_no_word_about_the_network() -> None:
 
 
 def test_what_must_be_in_the_environment_can_be_said() -> None:
-    """By name; our own names are refused."""
+    """The list gives names; our own names are refused."""
     (one,) = parse(AGENT + 'needs_env = ["KEY", "TOKEN"]\n', FILE).assignments
     assert one.needs_env == ("KEY", "TOKEN")
     with pytest.raises(InvalidWorkList, match="needs_env"):

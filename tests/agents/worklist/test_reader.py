@@ -17,7 +17,7 @@ PLAIN = '[[assignment]]\nid = "zip"\nargv = ["zip"]\n'
 
 
 def complaint(text: str) -> str:
-    """Return the one line that is said about a bad work list."""
+    """Return the one line of the error about a bad work list."""
     with pytest.raises(InvalidWorkList) as caught:
         parse(text, Path("w.toml"))
     message = str(caught.value)
@@ -78,7 +78,7 @@ def test_everything_can_be_said() -> None:
 
 
 def test_values_are_frozen() -> None:
-    """Nobody can change an assignment after it was read, its environment included."""
+    """Neither an assignment nor its environment can be changed after it was read."""
     (one,) = parse(PLAIN + 'env = { A = "1" }', FILE).assignments
     with pytest.raises(AttributeError):
         one.restarts = 9  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
@@ -210,12 +210,12 @@ def test_what_the_kernel_would_refuse_is_refused_here(bad: str) -> None:
 
 
 def test_the_first_mistake_in_the_file_is_named() -> None:
-    """Of several mistakes the reader is sent to the topmost."""
+    """Of several mistakes the error names the topmost."""
     assert complaint(PLAIN + "stall = 0\ndeadline = 0\nargv2 = 1").startswith("w.toml:4:")
 
 
 def test_a_file_that_cannot_be_read_is_one_line_too(tmp_path: Path) -> None:
-    """Missing files, folders and bytes that are no text are told in the same way."""
+    """Missing files, folders and bytes that are not text raise the same error."""
     binary = tmp_path / "b.toml"
     binary.write_bytes(b"a = 1\nb = '\xff'")
     for path, expected in (
@@ -254,7 +254,7 @@ def test_lines_of_every_shape_of_toml() -> None:
 
 @given(st.lists(st.sampled_from(["#", "", "k = 1", "k = [\n1,\n2]", "k = '''\n[x]\n'''"])))
 def test_the_line_of_a_key_is_where_it_is_written(pieces: list[str]) -> None:
-    """Whatever stands above a key, its line is found."""
+    """The line of a key is found below any other text."""
     lines: list[str] = []
     expected: dict[tuple[str | int, ...], int] = {}
     for number, piece in enumerate(pieces):

@@ -30,7 +30,7 @@ class GitWorld:
         self.changesets = self.host()
 
     def host(self, project: str = "p", folder: Path | None = None) -> Changesets:
-        """Return what another host would work with."""
+        """Return the changesets of another host."""
         return Changesets(self.root, project=project, folder=folder, clock=self.now)
 
     def now(self) -> float:
@@ -71,7 +71,7 @@ class GitWorld:
         }
 
     def status(self, tree: Path) -> str:
-        """Return what git has to say about a work tree."""
+        """Return git's status of a work tree."""
         return self.git("status", "--porcelain", "--untracked-files=all", cwd=tree)
 
     def branches(self, below: str = "otpy") -> list[str]:
@@ -87,7 +87,7 @@ class GitWorld:
         return set(self.git("rev-list", "--all").split())
 
     def everything(self) -> set[str]:
-        """Return the content of every file that can be had back: in a work tree or on a branch."""
+        """Return the content of every file that can be recovered from a work tree or a branch."""
         found: set[str] = set()
         folder = self.root / ".worktrees"
         for tree in folder.iterdir() if folder.is_dir() else ():

@@ -59,7 +59,7 @@ class Executioner:
 
 
 def leave_work(tree: StepTree) -> None:
-    """Do what a worker does."""
+    """Change files as a worker does."""
     for name, text in WORK.items():
         (tree.path / name).parent.mkdir(exist_ok=True)
         (tree.path / name).write_text(text)
@@ -67,14 +67,14 @@ def leave_work(tree: StepTree) -> None:
 
 
 async def one_of_many(root: Path, workflow: str, count: int) -> dict[str, str]:
-    """Work on steps beside other processes; return what became of each."""
+    """Work on steps beside other processes; return the outcome of each."""
     trees = StepTrees(root)
     told: dict[str, str] = {}
     for number in range(count):
         step = f"step-{number}"
         tree = await trees.open(workflow, step)
         (tree.path / f"{workflow}-{step}.txt").write_text(step)
-        if number % 2:  # what others change too
+        if number % 2:  # other processes change it, too
             (tree.path / "a.txt").write_text(f"{workflow} {step}\n")
         while step not in told:
             try:

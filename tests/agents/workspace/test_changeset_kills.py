@@ -1,4 +1,4 @@
-"""No work of an agent is lost, wherever a changeset's host or its git is killed."""
+"""No work of an agent is lost, whenever the host of a changeset or its git is killed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def removing(changesets: Changesets, changeset: Changeset) -> None:
 
 
 async def check(world: GitWorld, made: Changeset, contents: set[str]) -> None:
-    """The next host finds all contents, can work, and can discard."""
+    """Check that the next host finds all contents, can work, and can discard."""
     assert contents <= world.everything()
     assert await world.host().open("zip") == made
     assert contents <= world.everything()
@@ -80,7 +80,7 @@ async def check(world: GitWorld, made: Changeset, contents: set[str]) -> None:
 async def test_a_discard_may_be_cut_at_any_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And goes on, or has not begun, for the next host. It does nothing but by commands."""
+    """The next host finds it begun and completes it, or not begun; all its effects are commands."""
     at = 0
     cut = True
     while cut:
@@ -105,7 +105,7 @@ async def test_a_discard_may_be_cut_at_any_command(
 async def test_making_one_may_be_cut_at_any_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    """A new one, and one whose branch has work already."""
+    """The changeset is new to the host, but its branch has work already."""
     at = 0
     cut = True
     while cut:
@@ -132,7 +132,7 @@ async def test_making_one_may_be_cut_at_any_command(
 async def test_removing_one_may_be_cut_at_any_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    """Opened again it is there; removed again it is gone, with nothing left over."""
+    """An open brings it back; a second removal leaves nothing over."""
     at = 0
     cut = True
     while cut:
@@ -165,7 +165,7 @@ async def test_removing_one_may_be_cut_at_any_command(
 async def test_work_that_appears_while_one_is_removed_brings_it_back(
     git: GitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is looked at once more when nobody can reach it by its name any more."""
+    """It is looked at once more when it can no longer be reached by its name."""
     made = await git.changesets.open("zip")
     real = Place.put_aside
 
@@ -223,7 +223,7 @@ async def test_git_itself_may_be_killed_at_any_moment(
 
 
 async def test_a_cancelled_call_leaves_a_state_to_go_on_from(tmp_path: Path) -> None:
-    """At any moment of a discard; git is not cut in the middle."""
+    """A discard is cancelled at any moment; git is not cut in the middle."""
     world = GitWorld(tmp_path)
     for turn in range(12):
         made = await world.changesets.open("zip")
@@ -238,7 +238,7 @@ async def test_a_cancelled_call_leaves_a_state_to_go_on_from(tmp_path: Path) -> 
 async def test_a_lock_that_is_held_is_waited_for_and_told(
     git: GitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that a program holds is left alone; one that nobody can hold is removed."""
+    """A lock that a program may hold is left alone; one that no program can hold is removed."""
     made = await git.changesets.open("zip")
     worked(git, made.path)
     shared = git.root / ".git/refs/heads/otpy/p/zip.lock"

@@ -1,4 +1,4 @@
-"""A changeset has an owner on disk and a lock: nobody takes, or puts away, what is another's."""
+"""A changeset has an owner on disk and a lock: no other list takes it or puts it away."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD = "otpy/zip"
 
 
 def list_of(git: GitWorld, folder: str, identity: str) -> Changesets:
-    """Return what the work list in a folder works with; there is a ledger from now on."""
+    """Return the changesets of the work list in a folder, and make its ledger."""
     ledger = git.root.parent / folder / "nightly.sqlite"
     ledger.parent.mkdir(exist_ok=True)
     ledger.touch()
@@ -53,7 +53,7 @@ def test_a_list_is_known_by_its_ledger_and_where_that_lies(
 
 
 async def test_the_owner_is_written_down_beside_the_repository(git: GitWorld) -> None:
-    """List, assignment and digest; the work tree does not see it."""
+    """The record has list, assignment and digest; the work tree does not see it."""
     ours = list_of(git, "a", "one")
     async with ours.hold("fix", digest="d1"):
         made = await ours.open("fix")
@@ -81,7 +81,7 @@ async def held(changesets: Changesets) -> None:
 async def test_a_second_list_of_the_same_name_is_refused_whenever_it_comes(
     git: GitWorld, ask: Callable[[Changesets], Awaitable[None]]
 ) -> None:
-    """While the first works, afterwards, and when its work tree was removed; nothing changes."""
+    """It is refused during the work, afterwards, and after the removal; nothing changes."""
     first, second = list_of(git, "a", "one"), list_of(git, "b", "two")
     made = await first.open("fix")
     git.write(made.path, {"a.txt": "first\n"})
@@ -122,7 +122,7 @@ async def test_a_changeset_is_held_by_one_at_a_time(git: GitWorld) -> None:
 
 
 async def test_a_list_that_moved_or_lost_its_ledger_keeps_its_work(git: GitWorld) -> None:
-    """The one by its identity, the other by its place."""
+    """The moved list is known by its identity, the other one by its place."""
     made = await list_of(git, "a", "one").open("fix")
     git.write(made.path, {"a.txt": "ours\n"})
     assert await list_of(git, "a", "made anew").open("fix") == made
@@ -132,7 +132,7 @@ async def test_a_list_that_moved_or_lost_its_ledger_keeps_its_work(git: GitWorld
 
 
 async def test_discarded_work_of_another_list_is_left_to_it(git: GitWorld) -> None:
-    """That of earlier versions does not say whose it is: everybody deletes it by its age."""
+    """Work of earlier versions does not name its list: every list deletes it by its age."""
     made = await git.changesets.open("zip")
     git.write(made.path, {"a.txt": "work\n"})
     await git.changesets.discard(made, "stall")
@@ -144,7 +144,7 @@ async def test_discarded_work_of_another_list_is_left_to_it(git: GitWorld) -> No
 
 
 async def test_what_nobody_can_read_is_refused_by_name(git: GitWorld) -> None:
-    """A record that is spoilt is no reason to take what it is about."""
+    """A record that is spoilt does not free its changeset."""
     made = await git.changesets.open("zip")
     file = claim_file(git.root / ".git", "p", "zip")
     file.write_text("[]")
@@ -156,7 +156,7 @@ async def test_what_nobody_can_read_is_refused_by_name(git: GitWorld) -> None:
 
 
 async def test_a_folder_that_takes_no_record_is_one_error(git: GitWorld) -> None:
-    """Such as a file in its place."""
+    """For example, a file is in its place."""
     (git.root / ".git/otpy-owners").touch()
     with pytest.raises(ChangesetError, match="got no lock"):
         await git.changesets.open("zip")
@@ -204,7 +204,7 @@ def another_link(git: GitWorld) -> str:
 async def test_a_check_refuses_what_open_would(
     git: GitWorld, spoil: Callable[[GitWorld], str]
 ) -> None:
-    """In the same words, and both leave everything as it is."""
+    """Both use the same words, and both leave everything as it is."""
     await git.changesets.open("zip")
     words = spoil(git)
     before = (git.everything(), git.branches(), git.git("worktree", "list"))
@@ -215,7 +215,7 @@ async def test_a_check_refuses_what_open_would(
 
 
 async def test_a_locked_work_tree_that_is_gone_is_found_by_the_check(git: GitWorld) -> None:
-    """It lies on a disk that is not there: git shall remember it."""
+    """It is on a disk that is not mounted: git must remember it."""
     made = await git.changesets.open("zip")
     git.git("worktree", "lock", "--reason", "usb", str(made.path))
     shutil.rmtree(made.path)
@@ -228,7 +228,7 @@ async def test_a_locked_work_tree_that_is_gone_is_found_by_the_check(git: GitWor
 
 
 async def earlier_version(git: GitWorld, project: str = "nightly") -> Path:
-    """Leave what an earlier version did: no record of an owner, and a branch without a list."""
+    """Leave the state of an earlier version: no record of an owner, and a branch without a list."""
     changesets = Changesets(git.root, project=project, clock=git.now)
     made = await changesets.open("zip")
     git.write(made.path, {"a.txt": "committed\n"})
@@ -242,7 +242,7 @@ async def earlier_version(git: GitWorld, project: str = "nightly") -> Path:
 async def test_work_of_an_earlier_version_is_adopted_by_the_list_that_began_it(
     git: GitWorld,
 ) -> None:
-    """With its branch, which gets the new name; nothing of it is lost."""
+    """Its branch gets the new name; nothing of it is lost."""
     tree = await earlier_version(git)
     ours = list_of(git, "a", "one")
     async with ours.hold("zip", begun=True):
@@ -258,7 +258,7 @@ async def test_work_of_an_earlier_version_is_adopted_by_the_list_that_began_it(
 async def test_work_of_an_earlier_version_is_refused_to_a_list_that_did_not_begin_it(
     git: GitWorld, emptied: bool
 ) -> None:
-    """It may be that of another list of this name; one line says how to take it away."""
+    """It may be that of another list of this name; the error says how to move it away."""
     tree = await earlier_version(git)
     for path in [one for one in tree.rglob("*") if one.is_file() and emptied]:
         if path.name != ".git":
@@ -287,7 +287,7 @@ async def test_an_earlier_branch_named_as_the_list_gives_way(git: GitWorld) -> N
 
 
 async def test_an_agent_behind_walls_may_write_little_of_the_repository(git: GitWorld) -> None:
-    """Objects, the branches of its list, and its own work tree's things but for what binds it."""
+    """It may write objects, the branches of its list, and its work tree's records but its links."""
     made = await git.changesets.open("zip")
     git.git("pack-refs", "--all")  # which deletes the folders of branches
     mounts = await git.changesets.mounts("zip")

@@ -28,7 +28,7 @@ FRESH = {"a.txt": "a\n", "deep/b.txt": "b\n", ".gitignore": "*.log\n"}
 
 
 async def test_a_changeset_is_a_work_tree_on_a_branch_of_its_own(git: GitWorld) -> None:
-    """Below `.worktrees`, which the repository does not see (C-26)."""
+    """It is below `.worktrees`, which the repository does not see (C-26)."""
     made = await git.changesets.open("zip")
     assert (made.path, made.branch) == (git.root / ".worktrees/p-zip", "otpy/p/zip")
     assert git.files(made.path) == FRESH
@@ -39,7 +39,7 @@ async def test_a_changeset_is_a_work_tree_on_a_branch_of_its_own(git: GitWorld) 
 
 
 async def test_opened_again_it_is_as_it_was_left(git: GitWorld) -> None:
-    """By another host too: work in every stage, and what git ignores."""
+    """Another host also finds work in every stage, and the files that git ignores."""
     made = await git.changesets.open("zip")
     worked(git, made.path)
     git.write(made.path, {"noise.log": "ignored\n"})
@@ -51,7 +51,7 @@ async def test_opened_again_it_is_as_it_was_left(git: GitWorld) -> None:
 
 
 async def test_discarded_work_is_on_a_branch_and_the_work_tree_is_fresh(git: GitWorld) -> None:
-    """Everything: commits, staged, changed, deleted, untracked."""
+    """The branch has everything: commits, staged, changed, deleted and untracked files."""
     made = await git.changesets.open("zip")
     worked(git, made.path)
     before = git.files(made.path)
@@ -67,7 +67,7 @@ async def test_discarded_work_is_on_a_branch_and_the_work_tree_is_fresh(git: Git
 
 
 async def test_a_fresh_work_tree_begins_where_the_repository_is_now(git: GitWorld) -> None:
-    """Not where the discarded one began."""
+    """It does not begin where the discarded one began."""
     made = await git.changesets.open("zip")
     git.write(git.root, {"a.txt": "second\n"})
     git.commit(git.root)
@@ -76,7 +76,7 @@ async def test_a_fresh_work_tree_begins_where_the_repository_is_now(git: GitWorl
 
 
 async def test_without_work_there_is_nothing_to_put_away(git: GitWorld) -> None:
-    """No branch for a discard of nothing; files that git ignores stay."""
+    """A discard of nothing makes no branch; files that git ignores stay."""
     made = await git.changesets.open("zip")
     git.write(made.path, {"noise.log": "ignored\n"})
     await git.changesets.discard(made, "stall")
@@ -85,7 +85,7 @@ async def test_without_work_there_is_nothing_to_put_away(git: GitWorld) -> None:
 
 
 async def test_each_discard_has_a_branch_of_its_own(git: GitWorld) -> None:
-    """Also in the same instant."""
+    """This includes discards in the same instant."""
     frozen_clock = Changesets(git.root, project="p", clock=lambda: START)
     made = await frozen_clock.open("zip")
     for number in range(3):
@@ -189,7 +189,7 @@ def in_a_bisection(git: GitWorld, tree: Path) -> None:
 async def test_however_an_agent_leaves_it_nothing_is_lost(
     git: GitWorld, leave: Callable[[GitWorld, Path], None]
 ) -> None:
-    """On other branches, on none, in the middle of a merge: kept if kept, put away if discarded."""
+    """On any branch or none, even in a merge: kept work stays, and discarded work is put away."""
     made = await git.changesets.open("zip")
     leave(git, made.path)
     files = git.everything()
@@ -209,7 +209,7 @@ async def test_however_an_agent_leaves_it_nothing_is_lost(
 
 
 async def test_the_table_decides_what_a_restart_finds(git: GitWorld) -> None:
-    """Budget keeps and stall discards (TREE-38); what nobody knows keeps."""
+    """Budget keeps and stall discards (TREE-38); an unknown reason keeps."""
     made = await git.changesets.open("zip")
     for reason in ("budget", "crash", "no such reason"):
         git.write(made.path, {"a.txt": reason})
@@ -238,7 +238,7 @@ def test_the_table_can_be_printed_and_extended() -> None:
 
 
 async def test_discarded_work_expires_by_its_age(git: GitWorld) -> None:
-    """Oldest first; one that has changed since is left alone."""
+    """The oldest goes first; a branch that has changed since is left alone."""
     made = await git.changesets.open("zip")
     for number in range(3):
         git.write(made.path, {"a.txt": f"{number}\n"})
@@ -256,7 +256,7 @@ async def test_discarded_work_expires_by_its_age(git: GitWorld) -> None:
 
 
 async def test_a_clean_work_tree_is_removed_and_its_branch_stays(git: GitWorld) -> None:
-    """Twice is borne; opened again it is on the same branch."""
+    """A second removal is no error; opened again, it is on the same branch."""
     made = await git.changesets.open("zip")
     git.write(made.path, {"a.txt": "done\n", "noise.log": "ignored\n"})
     git.commit(made.path)
@@ -281,7 +281,7 @@ async def test_a_dirty_work_tree_is_never_removed(git: GitWorld) -> None:
 
 
 async def test_a_work_tree_that_somebody_locked_is_not_removed(git: GitWorld) -> None:
-    """It can be worked in all the same."""
+    """An agent can work in it all the same."""
     made = await git.changesets.open("zip")
     git.git("worktree", "lock", "--reason", "mine", str(made.path))
     with pytest.raises(WorktreeLocked, match="mine"):
@@ -291,7 +291,7 @@ async def test_a_work_tree_that_somebody_locked_is_not_removed(git: GitWorld) ->
 
 
 async def test_a_work_tree_that_a_person_deleted_is_made_again(git: GitWorld) -> None:
-    """On its branch, with its commits; those on no branch get one."""
+    """It has its branch and its commits; commits on no branch get one."""
     made = await git.changesets.open("zip")
     git.write(made.path, {"a.txt": "first\n"})
     git.commit(made.path)
@@ -353,7 +353,7 @@ async def test_many_at_once_take_turns(git: GitWorld) -> None:
     "name", ["", "..", "a/b", ".a", "a.", "a..b", "a.lock", "a b", "discarded"]
 )
 async def test_a_name_that_git_does_not_take_is_refused(git: GitWorld, name: str) -> None:
-    """Of an assignment, and of a project already where it is named."""
+    """An assignment of that name is refused, and so is a project."""
     with pytest.raises(InvalidChangeset):
         await git.changesets.open(name)
     with pytest.raises(InvalidChangeset):
@@ -376,7 +376,7 @@ async def test_what_is_no_repository_is_one_clear_error(tmp_path: Path, git: Git
 
 
 async def test_without_git_it_says_so(git: GitWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no error of the repository."""
+    """The error does not blame the repository."""
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(GitMissing, match="install it"):
         await git.changesets.open("zip")
@@ -384,7 +384,7 @@ async def test_without_git_it_says_so(git: GitWorld, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("link", [".worktrees", ".worktrees/p-zip"])
 async def test_a_link_in_the_path_is_refused(git: GitWorld, tmp_path: Path, link: str) -> None:
-    """It could lead anywhere."""
+    """A link could lead anywhere."""
     (tmp_path / "elsewhere").mkdir()
     (git.root / link).parent.mkdir(exist_ok=True)
     (git.root / link).symlink_to(tmp_path / "elsewhere")
@@ -394,7 +394,7 @@ async def test_a_link_in_the_path_is_refused(git: GitWorld, tmp_path: Path, link
 
 
 async def test_a_folder_of_its_own_may_be_anywhere(git: GitWorld, tmp_path: Path) -> None:
-    """A link in front of it is no matter; it itself must be none."""
+    """The path to it may have a link; the folder itself must not be a link."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     made = await git.host(folder=tmp_path / "link/trees").open("zip")
@@ -416,7 +416,7 @@ async def test_two_projects_do_not_share_an_assignment(git: GitWorld) -> None:
 
 
 async def test_a_folder_in_the_place_of_a_work_tree_is_left_alone(git: GitWorld) -> None:
-    """Whatever it is, it is not ours; an empty one is nothing."""
+    """Its files are not ours; an empty folder does not matter."""
     git.write(git.root, {".worktrees/p-zip/theirs.txt": "theirs\n"})
     with pytest.raises(ChangesetTaken, match="got a folder in its place"):
         await git.changesets.open("zip")
@@ -428,7 +428,7 @@ async def test_a_folder_in_the_place_of_a_work_tree_is_left_alone(git: GitWorld)
 async def test_a_branch_beside_which_git_cannot_make_ours_is_named(
     git: GitWorld, branch: str
 ) -> None:
-    """With the command that takes it out of the way; nothing is made."""
+    """The error has the command that takes it out of the way; nothing is made."""
     git.git("branch", branch)
     with pytest.raises(
         ChangesetTaken, match=f"branch {branch} in the way of otpy/p/zip.*branch -m"
@@ -438,7 +438,7 @@ async def test_a_branch_beside_which_git_cannot_make_ours_is_named(
 
 
 async def test_what_git_says_is_told(git: GitWorld) -> None:
-    """Of what nobody can foresee: here a file where its folder of work trees has to be."""
+    """The failure is unforeseen: here a file is in the place of git's folder of work trees."""
     (git.root / ".git/worktrees").touch()
     with pytest.raises(GitFailed, match=r"git worktree add: got "):
         await git.changesets.open("zip")

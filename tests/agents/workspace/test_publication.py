@@ -29,7 +29,7 @@ class Cut(BaseException):
 
 @pytest.fixture
 async def cut(git: GitWorld, monkeypatch: pytest.MonkeyPatch) -> GitWorld:
-    """A repository whose branch was moved on, and whose index and files were not."""
+    """A repository whose branch was moved on, but whose index and files were not."""
     git.write(git.root, {"long.txt": "short\n", "gone.txt": "gone\n"})
     git.commit(git.root)
     trees = StepTrees(git.root)
@@ -71,7 +71,7 @@ def own_files(git: GitWorld) -> dict[str, str]:
 
 
 async def test_the_files_are_brought_along(cut: GitWorld, host: StepTrees) -> None:
-    """Once; a second time there is nothing to be done."""
+    """The first call does it; for the second nothing is left to do."""
     for _ in range(2):
         await host.settle_apply()
         assert own_files(cut) == WANTED
@@ -80,7 +80,7 @@ async def test_the_files_are_brought_along(cut: GitWorld, host: StepTrees) -> No
 
 
 async def test_half_of_the_files_may_be_there_already(cut: GitWorld, host: StepTrees) -> None:
-    """Written, deleted, and one that a killed git left half written."""
+    """Some are written, some are deleted, and one was left half written by a killed git."""
     half = {"a.txt": "step\n", "new/c.txt": "step\n", "long.txt": LONG[:1000]}
     cut.write(cut.root, half)
     (cut.root / "gone.txt").unlink()
@@ -91,7 +91,7 @@ async def test_half_of_the_files_may_be_there_already(cut: GitWorld, host: StepT
 
 
 async def test_what_the_user_wrote_meanwhile_stays(cut: GitWorld, host: StepTrees) -> None:
-    """It is a change of his to what was applied."""
+    """It becomes a change of the user to the applied files."""
     cut.write(cut.root, {"a.txt": "mine\n", "new/c.txt": "mine\n", "gone.txt": "mine\n"})
     await host.settle_apply()
     theirs = {"a.txt": "mine\n", "new/c.txt": "mine\n", "gone.txt": "mine\n"}
@@ -100,7 +100,7 @@ async def test_what_the_user_wrote_meanwhile_stays(cut: GitWorld, host: StepTree
 
 
 async def test_the_next_apply_completes_the_last(cut: GitWorld, host: StepTrees) -> None:
-    """So that nobody has to know of it."""
+    """The caller need not know of it."""
     tree = await host.open("wf-2", "step-1")
     cut.write(tree.path, {"a.txt": "next\n"})
     await host.apply(await host.changes(tree), "next")
@@ -111,7 +111,7 @@ async def test_the_next_apply_completes_the_last(cut: GitWorld, host: StepTrees)
 
 
 async def test_a_branch_that_went_on_keeps_what_was_applied(cut: GitWorld, host: StepTrees) -> None:
-    """As by a push from elsewhere, which asks for no lock."""
+    """For example, a push from elsewhere moves it without a lock."""
     made = cut.git("commit-tree", "-p", "HEAD", "-m", "later", "HEAD^{tree}").strip()
     cut.git("update-ref", "HEAD", made)
     await host.settle_apply()

@@ -1,4 +1,4 @@
-"""What a worker may try: nothing of it runs, leads out, or decides about itself."""
+"""Attacks of a worker: nothing of it runs, leads out, or decides about itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Trap:
         self.program.chmod(0o755)
 
     def check(self, git: GitWorld, where: Path) -> None:
-        """It has not run so far, and runs if git is told by hand what was done there."""
+        """Check that it has not run, and that it does run if git is called there by hand."""
         assert not self.trace.exists(), self.trace.read_text()
         git.write(where, {**ATTRIBUTES, "bait.txt": "bait\n"})
         for command in (("status",), ("add", "bait.txt")):
@@ -43,7 +43,7 @@ class Trap:
 
 @pytest.fixture
 def trap(tmp_path: Path) -> Trap:
-    """One for each test."""
+    """A trap for each test."""
     return Trap(tmp_path)
 
 
@@ -84,7 +84,7 @@ def arm(git: GitWorld, trap: Trap, folder: Path | None = None) -> None:
 
 
 async def whole_life(git: GitWorld, trees: StepTrees) -> None:
-    """Have a step do everything that a step can do."""
+    """Have a step go through all its operations."""
     tree = await trees.open("wf-1", "step-1")
     git.write(tree.path, {**ATTRIBUTES, "a.txt": "1\n2\n3\n", "new.txt": "new\n"})
     changes = await trees.changes(tree, isolated=True)
@@ -107,7 +107,7 @@ async def whole_life(git: GitWorld, trees: StepTrees) -> None:
 async def test_nothing_of_the_repository_runs(
     git: GitWorld, trees: StepTrees, trap: Trap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No hook, monitor, filter, driver, alias or signature, whoever configured it."""
+    """No hook, monitor, filter, driver, alias or signature runs, under any configuration."""
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", str(trap.program))
     arm(git, trap)
     git.write(git.root, ATTRIBUTES)
@@ -124,7 +124,7 @@ async def test_nothing_of_the_repository_runs(
 async def test_a_worker_without_a_sandbox_changes_no_configuration(
     git: GitWorld, trees: StepTrees, trap: Trap
 ) -> None:
-    """It is reported, undone and put aside; what `git switch` writes there stays."""
+    """A change is reported, undone and put aside; what `git switch` writes there stays."""
     git.write(git.root / ".git/hooks", {"pre-push": "mine\n"})
     tree = await trees.open("wf-1", "step-1")
     git.git("config", "branch.main.remote", "origin")
@@ -151,7 +151,7 @@ async def test_a_worker_without_a_sandbox_changes_no_configuration(
 async def test_the_user_changes_his_configuration_beside_an_isolated_worker(
     git: GitWorld, trees: StepTrees
 ) -> None:
-    """It is his."""
+    """It belongs to the user."""
     tree = await trees.open("wf-1", "step-1")
     git.git("remote", "add", "origin", "https://example.org/x")
     assert (await trees.changes(tree, isolated=True)).tampered == ()
@@ -177,7 +177,7 @@ def linked(tree: StepTree) -> None:
 async def test_a_worker_does_not_change_its_gates(
     git: GitWorld, trees: StepTrees, change: Callable[[StepTree], None]
 ) -> None:
-    """Nor what else decides about it: it is reported and undone, the rest is applied."""
+    """Other files that decide about it stay, too: changes are undone, the rest is applied."""
     tree = await trees.open("wf-1", "step-1")
     change(tree)
     git.write(tree.path, {"a.txt": "step\n"})
@@ -200,7 +200,7 @@ async def test_a_worker_does_not_change_its_gates(
 async def test_links_that_lead_out_are_named_and_not_applied(
     git: GitWorld, trees: StepTrees, target: str
 ) -> None:
-    """Absolute ones, `..`, into the git folder, and by way of another link."""
+    """They are absolute, use `..`, lead into the git folder, or go by way of another link."""
     tree = await trees.open("wf-1", "step-1")
     (tree.path / "deep/er").mkdir()
     git.write(tree.path, {"deep/er/x.txt": "x\n"})
@@ -218,7 +218,7 @@ async def test_links_that_lead_out_are_named_and_not_applied(
 async def test_a_folder_that_became_a_link_is_not_followed(
     git: GitWorld, trees: StepTrees, tmp_path: Path
 ) -> None:
-    """Neither when it is looked at, nor when the work tree is restored, rebased or deleted."""
+    """Neither a look nor a rebase, a reuse or a deletion of the work tree follows it."""
     outside = tmp_path / "outside"
     git.write(outside, {"b.txt": "secret\n", "keep/c.txt": "c\n"})
     tree = await trees.open("wf-1", "step-1")
@@ -250,7 +250,7 @@ async def test_a_folder_that_became_a_link_is_not_followed(
 async def test_repositories_inside_are_neither_entered_nor_applied(
     git: GitWorld, trees: StepTrees, trap: Trap
 ) -> None:
-    """One that the worker made, and a submodule that it filled; each with a trap."""
+    """The worker made one, and filled a submodule; each has a trap."""
     git.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
     git.git("commit", "-q", "-m", "a submodule")
     tree = await trees.open("wf-1", "step-1")
@@ -279,7 +279,7 @@ async def test_repositories_inside_are_neither_entered_nor_applied(
 async def test_the_link_to_the_repository_is_mended(
     git: GitWorld, trees: StepTrees, spoil: str, trap: Trap, tmp_path: Path
 ) -> None:
-    """Git is never led to a repository of the worker's."""
+    """Git never uses a repository of the worker."""
     tree = await trees.open("wf-1", "step-1")
     evil = tmp_path / "evil"
     evil.mkdir()
@@ -307,7 +307,7 @@ async def test_the_link_to_the_repository_is_mended(
 async def test_a_work_tree_that_became_a_link_is_given_up(
     git: GitWorld, trees: StepTrees, tmp_path: Path
 ) -> None:
-    """What it leads to stays as it is."""
+    """The target of the link stays as it is."""
     git.write(tmp_path / "outside", {"c.txt": "c\n"})
     tree = await trees.open("wf-1", "step-1")
     tree.path.rename(tmp_path / "moved")
@@ -362,7 +362,7 @@ async def test_a_worker_in_bubblewrap_reads_the_repository_and_writes_none_of_it
 
 
 async def test_no_driver_runs_in_the_changeset_of_an_agent(git: GitWorld, trap: Trap) -> None:
-    """In no step of its life, and not by a repository inside that the agent made."""
+    """No step of its life runs one, nor does a repository inside that the agent made."""
     arm(git, trap)
     quiet = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "filter.evil.required=false")
     blank = (f"filter.evil.{name}=" for name in ("clean", "smudge", "process"))

@@ -1,4 +1,4 @@
-"""A step has exactly one outcome, wherever its process is killed: applied whole, or not at all."""
+"""A step has exactly one outcome, whenever its process is killed: applied whole, or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATUS = {" M deep/b.txt", "A  staged.txt", "?? untracked.txt"}
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[StepHosts]:
-    """One program for all."""
+    """One program for all tests."""
     with StepHosts() as made:
         yield made
 
@@ -44,7 +44,7 @@ class StepWorld:
         return self.git.git("rev-parse", "HEAD").strip()
 
     def check(self, settled: dict[str, str | None]) -> bool:
-        """Nothing is left over, nothing of the user is lost; tell whether it was applied."""
+        """Check that nothing is left over or lost; return whether the step was applied."""
         git = self.git.git
         committed = git("log", "--format=%B").count("Otpy-Step: step-1")
         commits = git("rev-list", f"{self.base}..HEAD", "--grep=Otpy-Step").split()
@@ -66,7 +66,7 @@ class StepWorld:
 
 
 def settle(world: StepWorld) -> dict[str, str | None]:
-    """Do what the next host begins with."""
+    """Do what the next host does first."""
 
     async def all_of_them() -> dict[str, str | None]:
         trees = StepTrees(world.root)
@@ -81,7 +81,7 @@ def settle(world: StepWorld) -> dict[str, str | None]:
 def test_a_step_killed_before_it_is_applied_was_not(
     tmp_path: Path, hosts: StepHosts, order: str, when: str
 ) -> None:
-    """At every git command; `during` leaves the command at work alone."""
+    """It is killed at every git command; `during` does not touch the command itself."""
     at, status = 0, KILLED
     while status == KILLED:
         at += 1
@@ -127,7 +127,7 @@ def test_a_work_tree_that_is_handed_on_may_be_killed(
 
 @pytest.mark.parametrize("when", some(MOMENTS, rest=pytest.mark.long))
 def test_settling_may_be_killed_too(tmp_path: Path, hosts: StepHosts, when: str) -> None:
-    """After an apply whose files were not yet brought along, and after one that was not decided."""
+    """The apply was cut before its files were brought along, or before it was decided."""
     for first, applied in ((6, False), (7, True)):
         at, status = 0, KILLED
         while status == KILLED:

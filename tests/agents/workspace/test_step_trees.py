@@ -44,7 +44,7 @@ def own_files(git: GitWorld) -> dict[str, str]:
 
 
 async def test_a_step_is_one_commit_with_its_trailers(git: GitWorld, trees: StepTrees) -> None:
-    """By us, committed by the user; his branch, index and files are where they belong."""
+    """We are the author, the user is the committer; the branch, index and files are up to date."""
     git.git("config", "user.name", "Ann")
     git.git("config", "user.email", "ann@example.org")
     tree = await trees.open("wf-1", "step-1")
@@ -83,7 +83,7 @@ async def test_a_step_is_one_commit_with_its_trailers(git: GitWorld, trees: Step
 async def test_what_is_changed_after_the_look_is_not_applied(
     git: GitWorld, trees: StepTrees
 ) -> None:
-    """So that nothing a gate writes is; and a second look begins at the base."""
+    """Files that a gate writes are thus not applied; a second look begins at the base."""
     tree = await trees.open("wf-1", "step-1")
     git.write(tree.path, {"first.txt": "first\n", "a.txt": "changed\n"})
     first = await trees.changes(tree)
@@ -102,14 +102,14 @@ async def test_what_is_changed_after_the_look_is_not_applied(
 
 
 async def test_without_a_change_there_is_no_commit(git: GitWorld, trees: StepTrees) -> None:
-    """And the base is the answer."""
+    """The answer is the base."""
     tree = await trees.open("wf-1", "step-1")
     (tree.path / "a.txt").touch()
     assert await trees.apply(await trees.changes(tree), "nothing") == tree.base == head(git)
 
 
 async def test_files_may_become_folders_and_links(git: GitWorld, trees: StepTrees) -> None:
-    """And the other way round."""
+    """A folder may become a link, too."""
     tree = await trees.open("wf-1", "step-1")
     (tree.path / "a.txt").unlink()
     git.write(tree.path, {"a.txt/inside.txt": "inside\n"})
@@ -127,7 +127,7 @@ async def test_files_may_become_folders_and_links(git: GitWorld, trees: StepTree
 async def test_a_file_of_the_user_in_its_way_refuses_and_is_named(
     git: GitWorld, trees: StepTrees
 ) -> None:
-    """Changed, staged, untracked or ignored; his other changes stay, and what is only touched."""
+    """The file is changed, staged, untracked or ignored; the user's other changes stay."""
     git.write(git.root, {"touched.txt": "t\n", "free.txt": "free\n", "staged.txt": "s\n"})
     git.commit(git.root)
     tree = await trees.open("wf-1", "step-1")
@@ -158,7 +158,7 @@ async def test_a_file_of_the_user_in_its_way_refuses_and_is_named(
 
 
 async def test_head_is_checked_and_a_step_can_be_rebased(git: GitWorld, trees: StepTrees) -> None:
-    """It has its own changes and those of HEAD then, and is looked at once more."""
+    """It then has its own changes and those of HEAD, and is looked at once more."""
     tree = await trees.open("wf-1", "step-1")
     git.write(tree.path, {"a.txt": "step\n", "new.txt": "new\n"})
     (tree.path / "deep/b.txt").unlink()
@@ -188,7 +188,7 @@ async def test_head_is_checked_and_a_step_can_be_rebased(git: GitWorld, trees: S
 
 
 async def test_what_gates_leave_behind_can_be_deleted(git: GitWorld, trees: StepTrees) -> None:
-    """The work of the step stays, and what git ignores."""
+    """The work of the step stays, and so do the files that git ignores."""
     tree = await trees.open("wf-1", "step-1")
     git.write(tree.path, {"a.txt": "step\n", "new.txt": "new\n"})
     (tree.path / "deep/b.txt").unlink()
@@ -204,7 +204,7 @@ async def test_what_gates_leave_behind_can_be_deleted(git: GitWorld, trees: Step
 async def test_a_conflict_is_told_with_its_files_and_changes_nothing(
     git: GitWorld, trees: StepTrees
 ) -> None:
-    """In the work tree of the step, and in that of the user."""
+    """The work tree of the step stays as it was."""
     tree = await trees.open("wf-1", "step-1")
     git.write(tree.path, {"a.txt": "step\n", "c.txt": "step\n", "d.txt": "step\n"})
     before = git.files(tree.path), git.status(tree.path)
@@ -216,7 +216,7 @@ async def test_a_conflict_is_told_with_its_files_and_changes_nothing(
 
 
 async def test_a_reused_work_tree_is_as_fresh_as_a_new_one(git: GitWorld, trees: StepTrees) -> None:
-    """ENG-19: at the new HEAD; nothing of the last step is in it, whatever git ignores included."""
+    """ENG-19: it is at the new HEAD, with nothing of the last step, not even ignored files."""
     old = await trees.open("wf-1", "step-1")
     git.write(old.path, {"a.txt": "step\n", "x.log": "log\n", "nested/.git/HEAD": "no\n"})
     changes = await trees.changes(old)
@@ -240,7 +240,7 @@ async def test_a_reused_work_tree_is_as_fresh_as_a_new_one(git: GitWorld, trees:
 async def test_a_work_tree_that_cannot_be_handed_on_is_made_new(
     git: GitWorld, trees: StepTrees
 ) -> None:
-    """As in a repository with submodules, which git does not move."""
+    """For example, git does not move a work tree with submodules."""
     git.git("update-index", "--add", "--cacheinfo", f"160000,{head(git)},module")
     git.git("commit", "-q", "-m", "a submodule")
     old = await trees.open("wf-1", "step-1")
@@ -257,7 +257,7 @@ async def test_a_work_tree_that_cannot_be_handed_on_is_made_new(
 async def test_it_works_on_a_detached_head_and_in_a_linked_work_tree(
     git: GitWorld, tmp_path: Path
 ) -> None:
-    """The commit comes after HEAD, whatever that is."""
+    """The commit comes after HEAD in both."""
     git.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
     linked = tmp_path / "linked"
     trees = StepTrees(linked / "deep")
@@ -306,7 +306,7 @@ async def test_what_was_applied_is_taken_back_by_a_commit(git: GitWorld, trees: 
 
 
 async def test_files_of_a_commit_can_be_read(git: GitWorld, trees: StepTrees) -> None:
-    """Those of the base decide about gates, whatever lies in the work tree."""
+    """The files of the base decide about gates, not those of the work tree."""
     tree = await trees.open("wf-1", "step-1")
     git.write(tree.path, {"a.txt": "worker\n"})
     assert await trees.show(tree.base, "a.txt") == "a\n"
@@ -314,7 +314,7 @@ async def test_files_of_a_commit_can_be_read(git: GitWorld, trees: StepTrees) ->
 
 
 async def test_a_step_belongs_to_one_process(git: GitWorld, trees: StepTrees) -> None:
-    """Another one may have it when that is gone, and finds nothing that is at work."""
+    """Another process may have it once the first is gone, and finds no step that is at work."""
     tree = await trees.open("wf-1", "step-1")
     other = StepTrees(git.root)
     assert await other.leftovers() == ()
@@ -364,7 +364,7 @@ async def test_names_links_and_folders_that_cannot_be_are_refused(
 async def test_a_merge_that_the_user_has_not_finished_refuses(
     git: GitWorld, trees: StepTrees
 ) -> None:
-    """HEAD must not move below it."""
+    """HEAD must not move during a merge."""
     tree = await trees.open("wf-1", "step-1")
     git.write(tree.path, {"a.txt": "step\n"})
     changes = await trees.changes(tree)
@@ -409,7 +409,7 @@ async def test_a_cancelled_apply_has_happened_as_a_whole(git: GitWorld, trees: S
 
 @pytest.mark.parametrize("settings", [(), ("--object-format=sha256",)], ids=["sha1", "sha256"])
 async def test_files_look_as_the_user_has_set_it(tmp_path: Path, settings: tuple[str, ...]) -> None:
-    """Line endings are those of the user, whatever his index and his objects look like."""
+    """Line endings are those of the user, for any form of index and objects."""
     git = GitWorld(tmp_path, settings)
     git.write(git.root, {".gitattributes": "*.txt text eol=crlf\n"})
     git.commit(git.root)

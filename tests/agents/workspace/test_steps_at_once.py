@@ -53,7 +53,7 @@ class Ninth(threading.Thread):
 
 @pytest.mark.timeout(240)
 def test_each_step_is_applied_once_or_refused_with_a_reason(git: GitWorld) -> None:
-    """And every commit of the ninth is there, and nothing else."""
+    """The log has every commit of the ninth process, too, and nothing else."""
     names = [f"wf-{number}" for number in range(PROCESSES)]
     ninth = Ninth(git)
     ninth.start()
@@ -76,7 +76,7 @@ def test_each_step_is_applied_once_or_refused_with_a_reason(git: GitWorld) -> No
     subjects = dict(line.split(" ", 1) for line in log)
     refused = {name for name, what in outcomes.items() if "conflicts in a.txt" in what}
     applied = {name: what for name, what in outcomes.items() if name not in refused}
-    assert len(refused) < PROCESSES  # the first of them met nobody
+    assert len(refused) < PROCESSES  # the first of them had no conflict
     assert {subjects[commit]: commit for commit in applied.values()} == applied
     assert sorted(subjects.values()) == sorted([*applied, *ninth.committed])
     assert git.git("rev-list", "--min-parents=2", "HEAD") == ""

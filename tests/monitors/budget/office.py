@@ -1,4 +1,4 @@
-"""Agents that spend, a store that remembers, and what a daemon said about it."""
+"""Agents that spend, a store that remembers, and the findings of a daemon about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.monitors.budget.usage import PRICES, used
 
 @final
 class Office:
-    """A feed, a ledger charged by it, and what was reported, each with its time."""
+    """A feed, a ledger charged by it, and the findings, each with its time."""
 
     def __init__(self, ledger: BudgetLedger | None = None) -> None:
         self.feed = Feed()
@@ -51,7 +51,7 @@ class Office:
         self.feed.tell(RestEnded(agent, self.now))
 
     def use(self, agent: str, tokens: int, run: str = "", model: str = "model") -> None:
-        """Use that many tokens more; with `run`, be at that many."""
+        """Use this many more tokens; with `run`, use this many in total in that run."""
         self.feed.tell(used(agent, run, tokens, model=model, at=self.now))
 
     def spent(self, account: str, kind: Kind = Kind.TOKENS) -> float | None:

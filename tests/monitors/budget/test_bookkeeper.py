@@ -1,4 +1,4 @@
-"""What agents tell is charged in the moment they tell it, whoever watches."""
+"""An agent's usage is charged at the moment the agent tells it, with or without a monitor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_usage_is_charged_to_the_agent_and_those_above(office: Office) -> 
 
 
 async def test_output_is_charged_to_the_agent_and_those_above(office: Office) -> None:
-    """Each byte once, whoever wrote it, also what is read after its life is over."""
+    """Each byte is charged once, to any agent, even if it is read after the life is over."""
     office.ledger.open("site", limits=Limits(output_bytes=100))
     office.appear("site/a", "site")
     for agent, size in (("site/a", 30), ("nobody", 7)):
@@ -45,7 +45,7 @@ async def test_output_is_charged_to_the_agent_and_those_above(office: Office) ->
 
 
 async def test_an_account_that_is_open_keeps_its_limits(office: Office) -> None:
-    """The next life of an agent goes on with what the one before has left it."""
+    """The next life of an agent goes on with the rest that the last one left."""
     office.ledger.open("site")
     office.ledger.open("a", "site", Limits(tokens=100))
     for _ in range(2):
@@ -58,7 +58,7 @@ async def test_an_account_that_is_open_keeps_its_limits(office: Office) -> None:
 
 
 async def test_time_runs_while_an_agent_is_there(office: Office, clock: MockClock) -> None:
-    """From its appearance to its end; two side by side use up the time above them twice as fast."""
+    """Time runs from appearance to end; two at once use up the time above them twice as fast."""
     office.ledger.open("site")
     office.appear("a", "site")
     await clock.advance(10)
@@ -74,7 +74,7 @@ async def test_time_runs_while_an_agent_is_there(office: Office, clock: MockCloc
 
 
 async def test_a_wait_takes_no_time(office: Office, clock: MockClock) -> None:
-    """An agent that was paused for its budget must not use up its time until morning."""
+    """A paused agent, for example without a budget, does not use up its time."""
     office.appear("a")
     await clock.advance(10)
     office.wait("a")
@@ -96,7 +96,7 @@ async def test_a_wait_takes_no_time(office: Office, clock: MockClock) -> None:
 async def test_a_life_that_nobody_ended_ends_with_the_next(
     office: Office, clock: MockClock
 ) -> None:
-    """An owner that was killed told of no end: no time is lost and none counts twice."""
+    """The killed owner of a life tells no end: no time is lost, and none counts twice."""
     office.appear("a")
     await clock.advance(10)
     office.appear("a")
@@ -112,7 +112,7 @@ async def test_a_life_that_nobody_ended_ends_with_the_next(
 async def test_agents_that_were_there_before_are_charged_from_now_on(
     office: Office, clock: MockClock
 ) -> None:
-    """The feed knows them, and which of them wait."""
+    """The feed knows the agents, and which of them wait."""
     office.appear("a", "site")
     office.appear("b", "site")
     office.wait("b")
@@ -127,7 +127,7 @@ async def test_agents_that_were_there_before_are_charged_from_now_on(
 
 
 async def test_time_without_a_limit_may_be_charged_later(office: Office, clock: MockClock) -> None:
-    """Who only asks what is spent settles those who have a limit, or one above them."""
+    """A search for spent budgets settles only agents with a limit, or with one above them."""
     office.ledger.open("site", limits=Limits(seconds=60))
     for agent, parent in (("limited", "site"), ("free", "")):
         office.appear(agent, parent)
@@ -146,7 +146,7 @@ async def test_time_without_a_limit_may_be_charged_later(office: Office, clock: 
 async def test_closed_it_charges_what_has_passed_and_no_more(
     office: Office, clock: MockClock
 ) -> None:
-    """At the end of a host."""
+    """The host closes it at its end."""
     office.appear("a")
     await clock.advance(3)
     office.bookkeeper.close()
@@ -161,7 +161,7 @@ async def test_closed_it_charges_what_has_passed_and_no_more(
 async def test_an_account_that_was_closed_first_is_charged_no_more(
     office: Office, clock: MockClock
 ) -> None:
-    """The order of its owner is wrong then, and nothing breaks."""
+    """The owner closed too early, which breaks nothing."""
     office.appear("a")
     office.ledger.close("a")
     await clock.advance(3)

@@ -1,4 +1,4 @@
-"""The ledger outlives its host: saved soon, not too often, and whole."""
+"""The ledger outlives its host: it is saved soon, not too often, and whole."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def saved(memory: Memory) -> object:
 async def test_a_change_is_saved_at_once_and_many_are_saved_as_one(
     office: Office, clock: MockClock
 ) -> None:
-    """After that, at most every five seconds, and always what is newest."""
+    """After the first, saves come at most every five seconds, and always with the latest state."""
     memory = Memory()
     async with running(keep_ledger(office.bookkeeper, memory)):
         await clock.advance(1)
@@ -79,7 +79,7 @@ async def test_the_end_saves_what_was_not_saved(office: Office, clock: MockClock
 
 
 async def test_a_store_that_fails_loses_nothing(office: Office, clock: MockClock) -> None:
-    """The keeper crashes and comes back; the ledger is not in it."""
+    """The keeper crashes and is restarted; the ledger lives outside the keeper."""
     memory = Memory()
     memory.error = OSError("disk full")
     keeper = ChildSpec(
@@ -100,14 +100,14 @@ async def test_a_store_that_fails_loses_nothing(office: Office, clock: MockClock
 async def test_a_host_that_is_killed_goes_on_where_it_was_saved(
     office: Office, clock: MockClock
 ) -> None:
-    """Readings that go on, or are told again, make up for what was not saved."""
+    """Readings that continue, or are told again, make up for the unsaved part."""
     memory = Memory()
     office.ledger.open("a", "site", Limits(tokens=500))
     async with running(keep_ledger(office.bookkeeper, memory)):
         office.use("a", 200, run="run 1")
         await clock.advance(1)
         before = list(memory.saved)
-        office.use("a", 300, run="run 1")  # is lost with the host
+        office.use("a", 300, run="run 1")  # lost with the host
     memory.saved = before
     again = Office(await load_ledger(memory, PRICES))
     assert again.spent("a") == 200
@@ -121,7 +121,7 @@ async def test_a_host_that_is_killed_goes_on_where_it_was_saved(
 async def test_agents_that_do_nothing_cost_a_save_a_minute(
     office: Office, clock: MockClock
 ) -> None:
-    """In an hour nothing is looked at but the time that has passed, once a minute."""
+    """In an hour only the time that has passed is saved, once a minute."""
     memory = Memory()
     for number in range(50):
         office.appear(f"site/{number}", "site")
@@ -137,7 +137,7 @@ async def test_agents_that_do_nothing_cost_a_save_a_minute(
 
 
 async def test_the_branch_of_monitors_holds_both(office: Office, clock: MockClock) -> None:
-    """Scenarios 15 and 18: told in the tree, killed at any moment, and right all the same."""
+    """Scenarios 15 and 18: in the tree, both findings are told and saved despite kills."""
     memory = Memory()
     monitors = monitor_supervisor(
         office.feed,
@@ -162,6 +162,6 @@ async def test_the_branch_of_monitors_holds_both(office: Office, clock: MockCloc
 
 
 def test_a_store_without_an_accounting_is_refused() -> None:
-    """Nothing would ever be kept in it."""
+    """Nothing would ever be saved in it."""
     with pytest.raises(InvalidSpec, match="bookkeeper is None"):
         monitor_supervisor(Feed(), print, chores={}, ledger_store=Memory())

@@ -50,7 +50,7 @@ def test_a_parent_has_spent_what_its_children_have(ledger: BudgetLedger) -> None
 
 
 def test_limits_of_siblings_may_be_more_than_there_is_together(ledger: BudgetLedger) -> None:
-    """They are bounds and no reservations; what is left above bounds each of them."""
+    """Limits are bounds, not reservations; the rest of the account above bounds each of them."""
     for name in "abc":
         ledger.open(name, "site", Limits(tokens=900))
     ledger.charge(used("a", tokens=700))
@@ -90,7 +90,7 @@ def test_what_is_delegated_is_set_aside(ledger: BudgetLedger) -> None:
 
 
 def test_nobody_delegates_what_it_has_not(ledger: BudgetLedger) -> None:
-    """Neither what is spent, nor what is set aside for another, nor what those above have not."""
+    """It cannot delegate amounts that are spent, set aside, or missing from those above it."""
     ledger.charge(used("site", tokens=100))
     ledger.delegate("one", "site", Limits(tokens=600))
     with pytest.raises(LimitTooWide) as caught:
@@ -106,7 +106,7 @@ def test_nobody_delegates_what_it_has_not(ledger: BudgetLedger) -> None:
 
 
 def test_what_was_overspent_is_missing_from_what_was_set_aside(ledger: BudgetLedger) -> None:
-    """Agents stop at the end of a turn: no reservation brings back what was spent by then."""
+    """Agents stop only at the end of a turn, and no reservation brings back spent amounts."""
     ledger.delegate("lead", "site", Limits(tokens=600))
     ledger.charge(used("site", tokens=450))
     assert numbers(ledger, "site") == (1000, 450, 600, -50)
@@ -114,7 +114,7 @@ def test_what_was_overspent_is_missing_from_what_was_set_aside(ledger: BudgetLed
 
 
 def test_a_closed_child_gives_back_what_it_did_not_spend(ledger: BudgetLedger) -> None:
-    """What it did spend stays with its parent, with all below it."""
+    """Its spending, with all below it, stays with its parent."""
     ledger.delegate("lead", "site", Limits(tokens=600))
     ledger.delegate("drone", "lead", Limits(tokens=200))
     ledger.charge(used("drone", tokens=50))
@@ -128,7 +128,7 @@ def test_a_closed_child_gives_back_what_it_did_not_spend(ledger: BudgetLedger) -
 
 
 def test_an_operator_raises_a_limit_within_the_one_above(ledger: BudgetLedger) -> None:
-    """The root first, then those below it."""
+    """The operator raises the root first, then the accounts below it."""
     ledger.open("a", "site", Limits(tokens=1000))
     with pytest.raises(LimitTooWide):
         ledger.raise_limit("a", Kind.TOKENS, 1)
@@ -150,7 +150,7 @@ def test_a_delegated_limit_is_raised_from_what_remains(ledger: BudgetLedger) -> 
 
 
 def test_there_is_no_limit_to_raise_where_there_is_none(ledger: BudgetLedger) -> None:
-    """A typing error of an operator must not look like a grant."""
+    """An operator's typing error must not look like a grant."""
     ledger.open("a", "site")
     with pytest.raises(NoLimit, match="'a' has no limit of tokens"):
         ledger.raise_limit("a", Kind.TOKENS, 5)
@@ -159,7 +159,7 @@ def test_there_is_no_limit_to_raise_where_there_is_none(ledger: BudgetLedger) ->
 
 
 def test_fresh_budgets_are_counted(ledger: BudgetLedger) -> None:
-    """C-12: as often as declared, as large as the first, and nothing spent is forgotten."""
+    """C-12: as many as declared, as large as the first, and all spending stays counted."""
     ledger.open("a", "site", Limits(tokens=100), OnExceed.parse("restart(fresh=2)"))
     for round_ in (1, 2):
         ledger.charge(used("a", f"run {round_}", tokens=110))
@@ -183,7 +183,7 @@ def test_there_is_no_fresh_budget_beyond_the_one_above(ledger: BudgetLedger) -> 
 
 
 def test_a_fresh_budget_takes_nothing_that_was_granted(ledger: BudgetLedger) -> None:
-    """One that an operator had raised stays at least as large."""
+    """A limit that an operator has raised stays at least as large."""
     ledger.open("a", "site", Limits(tokens=100, seconds=10), OnExceed(Exceeding.RESTART, 1))
     ledger.raise_limit("a", Kind.TOKENS, 500)
     ledger.charge_seconds("a", 11)
@@ -193,7 +193,7 @@ def test_a_fresh_budget_takes_nothing_that_was_granted(ledger: BudgetLedger) -> 
 
 
 def test_who_is_spent_up_is_told_with_the_account_that_is_spent(ledger: BudgetLedger) -> None:
-    """Its own if that ends first; otherwise the one above, up to the root."""
+    """Its own account if that is spent; otherwise the spent one above, up to the root."""
     ledger.open("a", "site", Limits(tokens=500))
     ledger.open("b", "site")
     assert ledger.spent_up("a") == {}
@@ -206,7 +206,7 @@ def test_who_is_spent_up_is_told_with_the_account_that_is_spent(ledger: BudgetLe
 
 
 def test_a_budget_that_only_warns_stops_nobody(ledger: BudgetLedger) -> None:
-    """Those above it still do."""
+    """The budgets above it still stop their agents."""
     ledger.open("a", "site", Limits(tokens=5), OnExceed(Exceeding.WARN))
     ledger.charge(used("a", tokens=500))
     assert ledger.spent_up("a") == {}
@@ -228,14 +228,14 @@ def test_names_are_unique_and_parents_exist(ledger: BudgetLedger) -> None:
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
 def test_a_limit_is_a_number_one_can_spend(bad: float) -> None:
-    """It fails where it is written."""
+    """A limit that cannot be spent fails where it is written."""
     with pytest.raises(InvalidSpec, match="limit of cost_usd"):
         Limits(cost_usd=bad)
 
 
 @pytest.mark.parametrize("text", ["escalate", "restart(fresh=3)", "warn"])
 def test_what_follows_is_written_as_it_is_read(text: str) -> None:
-    """So that it can stand in a work list and in a store."""
+    """The text can stand in a work list and in a store."""
     assert str(OnExceed.parse(text)) == text
 
 
@@ -247,7 +247,7 @@ def test_what_follows_is_one_of_three(text: str) -> None:
 
 
 def test_a_balance_reads_as_a_line(ledger: BudgetLedger) -> None:
-    """For a status page, and for the prompt of an agent."""
+    """A balance is shown on a status page, and in the prompt of an agent."""
     ledger.delegate("lead", "site", Limits(tokens=600))
     ledger.charge(used("lead", tokens=250))
     line = str(ledger.balance("site", Kind.TOKENS))

@@ -1,4 +1,4 @@
-"""What is stored can be read: by this version, and what older ones stored by newer ones."""
+"""Stored ledgers can be read: by this version, and those of older versions by newer ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VERSION_2 = Path(__file__).with_name("ledger-2.json")
 
 
 def a_ledger() -> BudgetLedger:
-    """Return a ledger in which everything that is stored has a value."""
+    """Return a ledger with a value for everything that is stored."""
     ledger = BudgetLedger(PRICES)
     ledger.open("site", limits=Limits(tokens=1000, cost_usd=2.5, seconds=60))
     ledger.delegate("lead", "site", Limits(tokens=200), OnExceed.parse("restart(fresh=2)"))
@@ -46,7 +46,7 @@ def a_ledger() -> BudgetLedger:
 
 
 def test_a_ledger_comes_back_as_it_was() -> None:
-    """Through the text of JSON, with every balance, counter and thing told."""
+    """It survives JSON, with every balance, counter and record of what was told."""
     ledger = a_ledger()
     again = from_plain(json.loads(json.dumps(to_plain(ledger))), PRICES)
     assert to_plain(again) == to_plain(ledger)
@@ -59,10 +59,10 @@ def test_a_ledger_comes_back_as_it_was() -> None:
 
 
 def test_what_version_1_stored_is_read_for_ever() -> None:
-    """G-15: the file was written once, by version 1, and is never written again."""
+    """G-15: version 1 wrote the file once; the file never changes."""
     ledger = from_plain(json.loads(VERSION_1.read_text(encoding="utf-8")), PRICES)
     wanted = to_plain(a_ledger())
-    # What the table had charged for a run was not kept when the file was written.
+    # The file was written before ledgers kept the amount that the table had charged for a run.
     (lead,) = [account for account in wanted["accounts"] if account["name"] == "lead"]
     lead["runs"]["run 4"][3] = None
     assert to_plain(ledger) == wanted
@@ -86,7 +86,7 @@ def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyP
 
 
 def test_what_version_2_stored_is_read_for_ever() -> None:
-    """The first that knows of output; the file was written once, and is never written again."""
+    """Version 2 is the first with output; the file was written once, and never changes."""
     ledger = from_plain(json.loads(VERSION_2.read_text(encoding="utf-8")), PRICES)
     ours = a_ledger()
     ours.charge(OutputSeen("lead/drone", 0.0, 700))
@@ -95,7 +95,7 @@ def test_what_version_2_stored_is_read_for_ever() -> None:
 
 
 def test_what_a_newer_version_stored_is_left_alone() -> None:
-    """Half understood it would be charged wrongly, and overwritten."""
+    """A half-understood ledger would be charged wrongly, and overwritten."""
     with pytest.raises(BudgetTooNew, match="version is 9, wanted at most 2"):
         from_plain({**to_plain(a_ledger()), "version": 9})
     with pytest.raises(BudgetCorrupt, match="a version up to"):

@@ -1,4 +1,4 @@
-"""Whatever happens to a ledger, in whatever order: it agrees with the simplest way to add up."""
+"""After any history of a ledger, in any order, it agrees with the simplest way to add up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = st.sampled_from([Kind.TOKENS, Kind.SECONDS])
 
 @define(eq=False)
 class Simple:
-    """One account as one would add it up by hand: from all that ever happened to it."""
+    """One account, added up the simple way: from its whole history."""
 
     name: str
     parent: Simple | None
@@ -45,12 +45,12 @@ class Simple:
         return sum(child.holds(kind) for child in self.children)
 
     def holds(self, kind: Kind) -> float:
-        """What those above it must keep for it and for those below it."""
+        """Return the part that those above it must keep for it and for those below it."""
         reserve = self.limits[kind] if self.reserved and kind in self.limits else 0.0
         return max(reserve - self.spent(kind), self.delegated(kind))
 
     def remaining(self, kind: Kind) -> float | None:
-        """Allocated - spent - delegated, or what those above it leave to it if that is less."""
+        """Return allocated - spent - delegated, or the rest of those above it if that is less."""
         bounds: list[float] = []
         if kind in self.limits:
             bounds.append(self.limits[kind] - self.spent(kind) - self.delegated(kind))
@@ -130,7 +130,7 @@ class Histories(RuleBasedStateMachine):
         return False
 
     def _too_wide(self, simple: Simple, kind: Kind, limit: float) -> bool:
-        """Whether an account that is open cannot have that limit."""
+        """Return whether an open account cannot have this limit."""
         if simple.parent is None:
             return False
         aside = None
@@ -250,7 +250,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def who_draws_on_what_is_spent_has_nothing_left(self) -> None:
-        """An account that is spent leaves nothing to itself; one that is not spent draws on."""
+        """A spent account has nothing left; an unspent one at its limit has drawn nothing."""
         for account in self.ledger.accounts.values():
             for kind in (Kind.TOKENS, Kind.SECONDS):
                 pot = account.pots[kind]
@@ -277,7 +277,7 @@ TestHistories.settings = settings(max_examples=examples(50), stateful_step_count
 def test_charges_come_to_the_same_in_any_order(
     charges: list[tuple[str, Kind, int]], order: random.Random
 ) -> None:
-    """What is told first must not matter: agents run side by side."""
+    """The order of reports does not matter, as agents run side by side."""
     plain: list[object] = []
     for _ in range(2):
         ledger = BudgetLedger(PRICES)
@@ -298,7 +298,7 @@ def test_charges_come_to_the_same_in_any_order(
 def charges_by_number(
     charges: list[tuple[str, Kind, int]], order: random.Random
 ) -> list[tuple[int, tuple[str, Kind, int]]]:
-    """Return the charges in a random order, each with the number that it always has."""
+    """Return the charges in a random order, each with its fixed number."""
     numbered = list(enumerate(charges))
     order.shuffle(numbered)
     return numbered

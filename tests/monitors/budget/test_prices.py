@@ -1,4 +1,4 @@
-"""Prices are data: a table that ships, and the user's own before it."""
+"""Prices are data: a shipped table, and the user's own before it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_shipped_table_can_be_read_and_has_a_date() -> None:
 def test_names_with_and_without_a_day_have_the_price_of_their_model(
     model: str, input_: float
 ) -> None:
-    """Vendors add the day of a release to a name."""
+    """Vendors add the day of a release to the name of a model."""
     price = Prices.shipped().of(model)
     assert price is not None
     assert price.input == input_
@@ -110,6 +110,6 @@ def test_a_broken_table_is_refused_with_its_file_and_place(
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """The same error as for one that says nonsense."""
+    """The error is that of a table with nonsense in it."""
     with pytest.raises(InvalidPrices, match="No such file"):
         Prices.load(tmp_path / "none.toml")

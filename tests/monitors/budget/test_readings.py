@@ -1,4 +1,4 @@
-"""Each token counts once, and costs what it costs or nobody knows what."""
+"""Each token counts once; its cost is known, or unknown and never 0."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_three_resumes_count_each_token_once_over_restarts_of_the_host() -> None
 
 
 def test_a_session_counts_once_though_another_agent_goes_on_with_it() -> None:
-    """Its counter is handed up when its account is closed, and the next owner pays the rest."""
+    """The closed account hands its counter up, and the next owner pays the rest."""
     ledger = BudgetLedger(PRICES)
     ledger.open("site")
     for agent, total in (("a", 100), ("b", 250)):
@@ -57,7 +57,7 @@ def test_a_session_counts_once_though_another_agent_goes_on_with_it() -> None:
 
 
 def test_a_session_counter_that_fell_has_begun_anew() -> None:
-    """As after a fork or a compaction; the meter of runs does the same."""
+    """A session's counter falls after a fork or a compaction; the meter of runs treats it alike."""
     ledger = opened()
     for total in (100, 250, 40, 60):
         ledger.charge(used("a", "session", total, cumulative=True))
@@ -65,7 +65,7 @@ def test_a_session_counter_that_fell_has_begun_anew() -> None:
 
 
 def test_a_session_counter_that_says_nothing_yet_has_not_begun_anew() -> None:
-    """An attempt tells of its session before the CLI has read what was used before."""
+    """An attempt tells its session before the CLI has read the earlier usage."""
     ledger = opened()
     for total in (100, 250, 0, 300):
         ledger.charge(used("a", "session", total, cumulative=True))
@@ -73,7 +73,7 @@ def test_a_session_counter_that_says_nothing_yet_has_not_begun_anew() -> None:
 
 
 def test_what_is_found_late_is_no_new_beginning_of_a_session_counter() -> None:
-    """A CLI that is killed may have told more than it has written down."""
+    """A killed CLI may have told more than it has written down."""
     ledger = opened()
     for total, late in ((100, False), (250, False), (200, True), (300, False)):
         ledger.charge(evolve(used("a", "session", total, cumulative=True), late=late))
@@ -81,7 +81,7 @@ def test_what_is_found_late_is_no_new_beginning_of_a_session_counter() -> None:
 
 
 def test_the_last_reading_of_a_run_is_what_it_used() -> None:
-    """Told twice, late or again from the beginning, it adds nothing; the next run adds its own."""
+    """A reading told twice, late or from the beginning adds nothing; the next run adds its own."""
     ledger = opened()
     for run, total in (("1", 100), ("1", 250), ("1", 100), ("1", 250), ("2", 30)):
         ledger.charge(used("a", run, total))
@@ -89,7 +89,7 @@ def test_the_last_reading_of_a_run_is_what_it_used() -> None:
 
 
 def test_steps_without_a_counter_add_up() -> None:
-    """Whoever counts steps himself names no counter, and each step is new."""
+    """A CLI that counts each step names no counter, and each step is new."""
     ledger = opened()
     for _ in range(3):
         ledger.charge(used("a", "", 100))
@@ -124,7 +124,7 @@ def test_runs_count_once_in_any_order(runs: dict[str, list[int]], order: random.
 
 @given(st.lists(st.integers(0, 1000)))
 def test_steps_of_a_session_add_up(steps: list[int]) -> None:
-    """Whatever the steps, with each reading told twice, the last reading is what was used."""
+    """For any steps, with each reading told twice, the last reading is the usage."""
     ledger, total = opened(), 0
     for step in steps:
         total += step
@@ -144,7 +144,7 @@ def test_tokens_cost_what_the_table_says() -> None:
 
 
 def test_what_the_cli_says_counts_before_the_table() -> None:
-    """It knows discounts and surcharges; the later reading replaces the earlier one."""
+    """The CLI knows discounts and surcharges; the later reading replaces the earlier one."""
     ledger = opened()
     for tokens, cost in ((1_000_000, 1.5), (2_000_000, 2.25)):
         ledger.charge(used("a", tokens=tokens, cost=cost, model="unheard of"))
@@ -169,7 +169,7 @@ def test_tokens_without_a_price_have_no_known_cost() -> None:
 
 
 def test_a_cost_of_nothing_for_tokens_is_none_that_was_reported() -> None:
-    """A CLI that fills in 0 does not know; the table does."""
+    """A CLI that fills in 0 does not know the cost; the table does."""
     ledger = opened()
     ledger.charge(used("a", tokens=1_000_000, cost=0.0))
     assert spent(ledger, kind=Kind.COST_USD) == 2.0
@@ -179,19 +179,19 @@ def test_a_cost_of_nothing_for_tokens_is_none_that_was_reported() -> None:
 
 @pytest.mark.parametrize("cost", [5.0, 1.5])
 def test_a_cost_reported_late_takes_the_place_of_what_the_table_said(cost: float) -> None:
-    """The table prices each request of a run as it is made; at its end the CLI knows better."""
+    """The table prices each request of a run as it is made; the CLI's cost at the end is better."""
     ledger = opened()
     ledger.charge(used("a", tokens=1_000_000))
     ledger.charge(used("a", tokens=2_000_000))
     assert spent(ledger, kind=Kind.COST_USD) == 4.0
     ledger.charge(used("a", tokens=2_000_000, cost=cost))
     assert spent(ledger, kind=Kind.COST_USD) == cost
-    ledger.charge(used("a", tokens=1_000_000))  # an old one
+    ledger.charge(used("a", tokens=1_000_000))  # an old reading
     assert spent(ledger, kind=Kind.COST_USD) == cost
 
 
 def test_a_cost_reported_late_is_that_of_tokens_without_a_price_too() -> None:
-    """What nobody could price until then is known at the end (G-08)."""
+    """The late cost covers earlier tokens that had no price (G-08)."""
     ledger = opened()
     ledger.charge(used("a", tokens=1_000_000, model="unheard of"))
     assert spent(ledger, kind=Kind.COST_USD) is None

@@ -1,4 +1,4 @@
-"""Limits that are declared anew: what is said last holds, and what was spent stays spent."""
+"""Redeclared limits: the latest declaration holds, and spent amounts stay spent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ledger() -> BudgetLedger:
 
 
 def test_a_lower_limit_holds_and_may_be_spent_at_once(ledger: BudgetLedger) -> None:
-    """What was spent before counts."""
+    """Earlier spending counts."""
     spend(ledger, "w/a", 300)
     ledger.redeclare("w/a", Limits(tokens=200))
     assert limit(ledger, "w/a") == 200
@@ -37,13 +37,13 @@ def test_a_lower_limit_holds_and_may_be_spent_at_once(ledger: BudgetLedger) -> N
 
 
 def test_a_limit_may_be_declared_where_there_was_none(ledger: BudgetLedger) -> None:
-    """And a wider one."""
+    """A wider limit may be declared too."""
     ledger.redeclare("w/a", Limits(tokens=600, seconds=5))
     assert (limit(ledger, "w/a"), limit(ledger, "w/a", Kind.SECONDS)) == (600, 5)
 
 
 def test_what_was_granted_stays_as_long_as_the_same_is_declared(ledger: BudgetLedger) -> None:
-    """Another number takes its place, after a restart too."""
+    """A grant ends with another number, after a restart too."""
     ledger.raise_limit("w/a", Kind.TOKENS, 100)
     again = from_plain(to_plain(ledger))
     again.redeclare("w/a", Limits(tokens=500))
@@ -55,7 +55,7 @@ def test_what_was_granted_stays_as_long_as_the_same_is_declared(ledger: BudgetLe
 
 
 def test_what_follows_its_end_is_declared_anew_too(ledger: BudgetLedger) -> None:
-    """Fresh budgets are as large as the limit that is declared last."""
+    """Fresh budgets are as large as the latest declared limit."""
     spend(ledger, "w/a", 300)
     ledger.redeclare("w/a", Limits(tokens=200), OnExceed.parse("restart(fresh=1)"))
     ledger.renew("w/a")
@@ -67,7 +67,7 @@ def test_what_follows_its_end_is_declared_anew_too(ledger: BudgetLedger) -> None
 
 
 def test_a_limit_that_is_too_wide_changes_nothing(ledger: BudgetLedger) -> None:
-    """Of several not even the others; and there must be an account."""
+    """If one limit is too wide, none of them changes; the account must exist."""
     with pytest.raises(LimitTooWide):
         ledger.redeclare("w/a", Limits(tokens=2000, seconds=5), OnExceed.parse("warn"))
     assert (limit(ledger, "w/a"), limit(ledger, "w/a", Kind.SECONDS)) == (500, None)
@@ -77,7 +77,7 @@ def test_a_limit_that_is_too_wide_changes_nothing(ledger: BudgetLedger) -> None:
 
 
 def test_what_is_set_aside_follows_what_is_declared(ledger: BudgetLedger) -> None:
-    """Less for the child is more for those beside it."""
+    """A smaller limit of the child leaves more to its siblings."""
     ledger.delegate("w/c", "w", Limits(tokens=400))
     assert ledger.balance("w", Kind.TOKENS).remaining == 600
     ledger.redeclare("w/c", Limits(tokens=100))
@@ -89,7 +89,7 @@ def test_what_is_set_aside_follows_what_is_declared(ledger: BudgetLedger) -> Non
 
 
 def test_nearly_spent_is_told_again_of_a_wider_limit(ledger: BudgetLedger) -> None:
-    """As after a grant."""
+    """It is told again, as after a grant."""
     ledger.note_warned("w/a", Kind.TOKENS)
     ledger.redeclare("w/a", Limits(tokens=600))
     assert not ledger.accounts["w/a"].pots[Kind.TOKENS].warned

@@ -1,4 +1,4 @@
-"""The budget daemon says what is nearly spent and what is spent, in time, and never steers."""
+"""The budget daemon reports nearly spent and spent budgets in time, and never steers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def office(clock: MockClock) -> Office:
 
 
 async def turns() -> None:
-    """Let the daemon do what it has to."""
+    """Let the daemon handle its news."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -52,7 +52,7 @@ def spent(
 
 
 async def test_it_warns_once_at_nine_tenths_and_reports_the_end_once(office: Office) -> None:
-    """Whatever is used after that, nothing more is said (TREE-44)."""
+    """After the end, no further usage is reported (TREE-44)."""
     async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("site", 899)
         await turns()
@@ -72,7 +72,7 @@ async def test_it_warns_once_at_nine_tenths_and_reports_the_end_once(office: Off
 
 
 async def test_what_is_overrun_at_one_go_is_not_warned_of(office: Office) -> None:
-    """A warning after the fact would be noise, and so it would be after a little more is given."""
+    """A warning after the end would be noise, even after a small grant."""
     async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("site", 2000)
         await turns()
@@ -85,7 +85,7 @@ async def test_what_is_overrun_at_one_go_is_not_warned_of(office: Office) -> Non
 
 
 async def test_the_end_of_a_parent_names_all_who_live_on_it(office: Office) -> None:
-    """Scenario 15: a parent's budget includes its children; it is the creator's to decide."""
+    """Scenario 15: a parent's budget includes its children; its creator decides what follows."""
     office.ledger.open("lead", "site", Limits(tokens=500))
     office.ledger.delegate("own", "site", Limits(tokens=200))
     office.ledger.open("own/drone", "own")
@@ -102,13 +102,13 @@ async def test_the_end_of_a_parent_names_all_who_live_on_it(office: Office) -> N
         assert office.found[1:] == [spent("lead", 500, 500, *stopped, giver="site")]
         office.use("site", 300)
         await turns()
-        # What is left was set aside for `own`, which goes on with its drone.
+        # The rest was set aside for `own`, which goes on with its drone.
         assert office.found[2:] == [spent("site", 800, 1000, "site", *stopped)]
         assert office.ledger.spent_up("own/drone") == {}
 
 
 async def test_a_limit_that_is_raised_is_watched_anew(office: Office) -> None:
-    """The operator grants more, the work goes on, and the next end is told like the first."""
+    """The operator grants more, the work goes on, and the next end is reported like the first."""
     async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("site", 1000)
         await turns()
@@ -125,7 +125,7 @@ async def test_a_limit_that_is_raised_is_watched_anew(office: Office) -> None:
 
 
 async def test_who_begins_to_live_on_what_is_spent_is_told_of(office: Office) -> None:
-    """Otherwise an agent that is started too late would never be stopped."""
+    """An agent that starts on a spent budget is reported; otherwise it would never be stopped."""
     async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("site", 1000)
         await turns()
@@ -138,7 +138,7 @@ async def test_who_begins_to_live_on_what_is_spent_is_told_of(office: Office) ->
 
 
 async def test_a_fresh_budget_is_offered_as_often_as_there_is_one(office: Office) -> None:
-    """C-12: restart, restart, and then it escalates."""
+    """C-12: it restarts twice, and then escalates."""
     office.ledger.open("a", "site", Limits(tokens=100), OnExceed.parse("restart(fresh=2)"))
     async with running(watch_budgets(office.bookkeeper, office.report)):
         for then in ("restart", "restart", "escalate"):
@@ -148,12 +148,12 @@ async def test_a_fresh_budget_is_offered_as_often_as_there_is_one(office: Office
             assert finding.then == then
             office.found.clear()
             if then == "restart":
-                office.ledger.renew("a")  # and the next 100 are used before anybody looks
+                office.ledger.renew("a")  # the next 100 are used in the following round
     assert not office.ledger.may_renew("a")
 
 
 async def test_a_budget_that_only_warns_names_nobody_to_stop(office: Office) -> None:
-    """It is told once, however many live on it."""
+    """The end is told once, for any number of agents that share the budget."""
     office.ledger.open("a", "site", Limits(tokens=100), OnExceed.parse("warn"))
     async with running(watch_budgets(office.bookkeeper, office.report)):
         for name in ("a", "b", "c"):
@@ -164,7 +164,7 @@ async def test_a_budget_that_only_warns_names_nobody_to_stop(office: Office) -> 
 
 
 async def test_an_account_that_only_hands_on_is_not_reported(office: Office) -> None:
-    """A project that has set all aside for its agents draws on nothing; each of them is told of."""
+    """A project with its whole budget set aside draws on nothing; its agents are reported."""
     office.ledger.delegate("a", "site", Limits(tokens=1000))
     async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("a", 1000)
@@ -176,7 +176,7 @@ async def test_an_account_that_only_hands_on_is_not_reported(office: Office) -> 
 
 
 async def test_a_model_without_a_price_is_told_once(office: Office) -> None:
-    """Also over restarts of the daemon and of the host."""
+    """It is told once, over restarts of the daemon and of the host too."""
     for _ in range(2):
         async with running(watch_budgets(office.bookkeeper, office.report)):
             for model in ("new", "newer", "new"):
@@ -195,7 +195,7 @@ async def test_a_model_without_a_price_is_told_once(office: Office) -> None:
 
 
 async def test_time_is_told_to_the_moment_by_one_timer(office: Office, clock: MockClock) -> None:
-    """Nine tenths after 90 s, the end after 100 s; and nothing looks in between."""
+    """It tells nine tenths after 90 s and the end after 100 s, and nothing in between."""
     office.appear("a", "site")
     async with running(watch_budgets(office.bookkeeper, office.report)):
         await clock.advance(1000)
@@ -207,7 +207,7 @@ async def test_time_is_told_to_the_moment_by_one_timer(office: Office, clock: Mo
 async def test_agents_side_by_side_end_a_budget_of_time_sooner(
     office: Office, clock: MockClock
 ) -> None:
-    """The timer is set anew when one comes, waits or goes."""
+    """The timer is reset when an agent comes, waits or goes."""
     async with running(watch_budgets(office.bookkeeper, office.report)):
         office.appear("a", "site")
         await clock.advance(20)
@@ -224,7 +224,7 @@ async def test_agents_side_by_side_end_a_budget_of_time_sooner(
 
 
 async def test_time_that_was_set_aside_runs_out_by_itself(office: Office, clock: MockClock) -> None:
-    """The time of those above does not run until it is used up."""
+    """The time above does not run until the set-aside time is used up."""
     office.ledger.delegate("a", "site", Limits(seconds=40))
     office.appear("a")
     async with running(watch_budgets(office.bookkeeper, office.report)):
@@ -238,7 +238,7 @@ async def test_time_that_was_set_aside_runs_out_by_itself(office: Office, clock:
 
 
 async def test_a_budget_of_no_time_ends_at_once(office: Office, clock: MockClock) -> None:
-    """The first moment is too much; and no timer runs wild."""
+    """The first moment exceeds the budget, and the timer does not spin."""
     office.ledger.open("a", "site", Limits(seconds=0))
     office.appear("a")
     async with running(watch_budgets(office.bookkeeper, office.report)):
@@ -248,7 +248,7 @@ async def test_a_budget_of_no_time_ends_at_once(office: Office, clock: MockClock
 
 
 async def test_nothing_happens_while_nothing_is_told(office: Office, clock: MockClock) -> None:
-    """No polling: a day without news is one step of the clock."""
+    """No polling: a day without news takes one step of the clock."""
     office.appear("a")  # without a limit
     async with running(watch_budgets(office.bookkeeper, office.report)):
         await clock.advance(86_400)
@@ -260,7 +260,7 @@ async def test_nothing_happens_while_nothing_is_told(office: Office, clock: Mock
 
 
 async def test_killed_it_comes_back_with_right_numbers(office: Office, clock: MockClock) -> None:
-    """Scenario 18: what is told while it is dead is charged all the same."""
+    """Scenario 18: usage that is told while the daemon is dead is still charged."""
     office.appear("a", "site")
     async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("a", 500, run="1")
@@ -281,7 +281,7 @@ async def test_killed_it_comes_back_with_right_numbers(office: Office, clock: Mo
 
 
 async def test_what_is_spent_is_told_again_by_the_next_life(office: Office) -> None:
-    """A report that was lost with whoever heard it is not lost for good; a warning is no such."""
+    """Each life tells a spent budget again, in case its report was lost; a warning comes once."""
     office.use("site", 950)
     for _ in range(2):
         async with running(watch_budgets(office.bookkeeper, office.report)):
@@ -308,7 +308,7 @@ async def test_what_is_spent_is_told_again_by_the_next_life(office: Office) -> N
 def test_kills_change_nothing_that_is_told_but_repeat_it(
     story: list[tuple[str, str, int]],
 ) -> None:
-    """The same story with and without kills of the daemon: the same ledger, the same findings."""
+    """With and without kills of the daemon, one story gives the same ledger and findings."""
 
     def play(*, kills: bool) -> tuple[object, list[tuple[str, ...]]]:
         clock = MockClock()
@@ -354,7 +354,7 @@ async def _told(
     daemon.cancel()
     await asyncio.wait({daemon})
     office.bookkeeper.settle()
-    # What is repeated has the numbers of its own moment.
+    # A repeated finding has the numbers of its own moment.
     told = [
         (type(one).__name__, one.account, one.kind, str(one.limit))
         for one in office.found

@@ -1,4 +1,4 @@
-"""What the tests of the commands share."""
+"""Shared fixtures of the tests of the commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.agents.cli.commands.terminal import Terminal
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    """A folder to type in; whatever was started there is ended."""
+    """A folder to type in; every command started there is ended."""
     made = Terminal(tmp_path)
     yield made
     made.close()

@@ -1,4 +1,4 @@
-"""A tree that runs in a process of its own, and a second terminal in which commands are typed."""
+"""A tree that runs in a process of its own, and a second terminal for commands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def bot(second: SecondTerminal, id: str, plan: str, **keys: object) -> str:
 
 @final
 class SecondTerminal:
-    """A folder, the hosts at work in it, and what is typed there."""
+    """A folder, the hosts at work in it, and the commands typed there."""
 
     def __init__(self, folder: Path) -> None:
         self.site = Site(folder)
@@ -81,12 +81,12 @@ class SecondTerminal:
         return self.folder / "w.sqlite.sock"
 
     def up(self, *tables: str, **keys: object) -> Host:
-        """Write the list and start a host; somebody works when this returns."""
+        """Write the list and start a host; at least one assignment is at work when this returns."""
         self.site.write(*tables, **keys)
         return self.again()
 
     def again(self) -> Host:
-        """Start a host for the list that is there."""
+        """Start a host for the existing list."""
         host = self.site.up()
         late = time.monotonic() + PATIENCE
         while not self._works():
@@ -101,7 +101,7 @@ class SecondTerminal:
         return any(one["attempts"] for one in json.loads(looked.stdout)["agents"])
 
     def go(self) -> None:
-        """Let those that wait end."""
+        """Let the waiting agents end."""
         (self.folder / "go").touch()
 
     def type(self, *words: str, where: Path | None = None) -> Result:
@@ -120,17 +120,17 @@ class SecondTerminal:
         return result.stdout
 
     def status(self) -> dict[str, Any]:
-        """Return what `status --json` says."""
+        """Return the output of `status --json`."""
         status: dict[str, Any] = json.loads(self.done("status", "--json"))
         return status
 
     def agent(self, name: str) -> dict[str, Any]:
-        """Return what it says of one agent."""
+        """Return the status of one agent."""
         (found,) = [one for one in self.status()["agents"] if one["agent"] == name]
         return dict(found)
 
     def until(self, name: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """Look at an agent until something holds."""
+        """Poll an agent until a condition holds."""
         late = time.monotonic() + PATIENCE
         while not holds(seen := self.agent(name)):
             assert time.monotonic() < late, seen
@@ -151,7 +151,7 @@ class SecondTerminal:
         return process
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return the commands that the event log holds."""
+        """Return the commands in the event log."""
         with closing(sqlite3.connect(self.folder / "state" / "events.sqlite3")) as database:
             database.row_factory = sqlite3.Row
             query = "SELECT * FROM commands ORDER BY CAST(id AS INTEGER)"

@@ -1,4 +1,4 @@
-"""Facts and stored runs, as the tests of the commands tell them."""
+"""Facts and stored runs for the tests of the commands."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def record(
 
 
 def result(ending: Ending, *attempts: AttemptRecord) -> RunResult:
-    """Return how a run ended."""
+    """Return the result of a run."""
     return RunResult(
         ending=ending,
         error=None if ending is Ending.SUCCEEDED else "no route to host",
@@ -89,7 +89,7 @@ def waiting(until: float, *attempts: AttemptRecord) -> RunState:
 async def put(
     store: RunStore, run: str, state: RunState, *, exit_code: int | None = None, answer: str = ""
 ) -> Lease:
-    """Store a run as its host would have."""
+    """Store a run as its host does."""
     form = StoredForm(order=ORDER, state=state)
     lease = await store.create(
         run,

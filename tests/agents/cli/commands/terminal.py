@@ -52,7 +52,7 @@ for line in (
 
 @final
 class Running:
-    """A command that goes on, followed by the lines it writes."""
+    """A running command, followed by the lines it writes."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -63,7 +63,7 @@ class Running:
         return self._process.pid
 
     def event(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Read on (of `--json`) until an object comes that is wanted, and return it."""
+        """Read the output of `--json` until a wanted object comes, and return it."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             one: dict[str, Any] = json.loads(line)
@@ -72,11 +72,11 @@ class Running:
         raise AssertionError(f"it never came; {self.end()}, {self.stderr}")
 
     def until(self, event: str, **attributes: object) -> dict[str, Any]:
-        """Read on until an event comes with these attributes, and return it."""
+        """Read until an event comes with these attributes, and return it."""
         return self.event(lambda one: one["event"] == event and attributes.items() <= one.items())
 
     def said(self, words: str) -> None:
-        """Read the error stream on until words come."""
+        """Read the error stream until these words come."""
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self.stderr += line
@@ -88,19 +88,19 @@ class Running:
         self._process.send_signal(number)
 
     def end(self) -> int:
-        """Read everything else of the error stream, and return the exit status."""
+        """Read the rest of the error stream, and return the exit status."""
         out, err = self._process.communicate(timeout=PATIENCE)
         self.stdout = out
         self.stderr += err
         return self._process.returncode
 
     def kill(self) -> None:
-        """Kill the program, and nothing but the program."""
+        """Kill the program alone."""
         self._process.kill()
         self._process.wait(PATIENCE)
 
     def kill_with_guardians(self) -> None:
-        """Kill the program and who would end its workers, so that these live on."""
+        """Kill the program and its guardians, so that its workers live on."""
         kill_with_guardians(self._process.pid)
         self._process.wait(PATIENCE)
 
@@ -113,7 +113,7 @@ class Running:
 
 @final
 class Terminal:
-    """A folder with a state file, and the commands that are typed there."""
+    """A folder with a state file, and the commands typed there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -161,9 +161,9 @@ class Terminal:
     def call_here(
         self, *words: str, env: Mapping[str, str] | None = None, stdin: bytes = b""
     ) -> subprocess.CompletedProcess[str]:
-        """Call a command in this process, for what it says and its exit status.
+        """Call a command in this process, for its output and its exit status.
 
-        What it refuses is the same as in a process of its own, which takes its time to begin.
+        Its refusals are the same as in a process of its own, whose start takes time.
         """
         runner = CliRunner(env={**self.environment, **(env or {})})
         with contextlib.chdir(self.folder):
@@ -173,22 +173,22 @@ class Terminal:
         return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
 
     def runs(self) -> list[dict[str, Any]]:
-        """Return what `otpy-agents runs --all` says."""
+        """Return the output of `otpy-agents runs --all`."""
         return [json.loads(line) for line in self._look("runs", "--all", "--json").splitlines()]
 
     def shown(self, run: str) -> dict[str, Any]:
-        """Return what `otpy-agents runs show` says."""
+        """Return the output of `otpy-agents runs show`."""
         shown: dict[str, Any] = json.loads(self._look("runs", "show", run, "--json"))
         return shown
 
     def _look(self, *words: str) -> str:
-        """Return what a command prints, without a process of its own, which takes its time."""
+        """Return a command's output, without a process of its own, whose start takes time."""
         result = CliRunner().invoke(main, words, env={"OTPY_STATE": str(self.state)})
         assert result.exit_code == 0, result.output
         return result.stdout
 
     def close(self) -> None:
-        """End whatever was started here."""
+        """End every command started here."""
         ids = [run["id"] for run in self.runs()] if self._running else []
         for running in self._running:
             running.close()

@@ -1,4 +1,4 @@
-"""The real program under a wall clock that is set, and after it was stopped for a while."""
+"""The real program while its wall clock is set, and after it was stopped for a while."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ sys.exit("connection refused" if first else 0)
 
 
 class WallClock:
-    """The wall clock of the programs that are started with `environment`."""
+    """The wall clock of the programs started with `environment`."""
 
     def __init__(self, library: Path, file: Path) -> None:
         self._file = file
@@ -56,7 +56,7 @@ class WallClock:
         }
 
     def set(self, hours: float) -> None:
-        """Set it so far ahead of the true time."""
+        """Set it this many hours ahead of the true time."""
         new = self._file.with_suffix(".new")
         new.write_text(f"{hours:+g}h\n", encoding="utf-8")
         new.replace(self._file)
@@ -64,7 +64,7 @@ class WallClock:
 
 @pytest.fixture
 def wall(tmp_path: Path) -> WallClock:
-    """A wall clock of its own; without libfaketime there is none."""
+    """A wall clock of its own; it needs libfaketime."""
     found = [
         file
         for place in _PLACES
@@ -77,7 +77,7 @@ def wall(tmp_path: Path) -> WallClock:
 
 
 def agent(code: str, *words: str) -> list[str]:
-    """Return how an agent is named that is a program, which has the true time."""
+    """Return the options for an agent that is a program, with the true time."""
     plain = ("env", "-u", "LD_PRELOAD", "python3", "-c")
     return ["--agent", "command", "--", *plain, code, *words]
 
@@ -90,7 +90,7 @@ def jumps(stderr: str) -> list[str]:
 def test_an_agent_that_is_silent_survives_a_clock_that_is_set(
     terminal: Terminal, wall: WallClock, hours: int
 ) -> None:
-    """An hour of the wall clock is no silence, and moves no time that is shown."""
+    """An hour of the wall clock is not silence, and moves no shown time."""
     words = ("--max-retries", "0", "--liveness", "stall:8")
     running = terminal.start("run", "x", *words, *agent(SILENT), env=wall.environment)
     running.said("attempt 1")
@@ -109,7 +109,7 @@ def test_an_agent_that_is_silent_survives_a_clock_that_is_set(
 def test_an_agent_that_hangs_is_ended_in_time_when_the_clock_is_set_back(
     terminal: Terminal, wall: WallClock
 ) -> None:
-    """It is not given an hour more, for which nobody waits here."""
+    """It gets no further hour to hang."""
     words = ("--max-retries", "0", "--liveness", "stall:3")
     running = terminal.start("run", "x", *words, *agent(HANGS), env=wall.environment)
     running.said("attempt 1")
@@ -123,7 +123,7 @@ def test_an_agent_that_hangs_is_ended_in_time_when_the_clock_is_set_back(
 def test_a_backoff_lasts_as_long_as_it_was_announced(
     terminal: Terminal, wall: WallClock, hours: int
 ) -> None:
-    """Of 5 s neither an hour nor nothing is left."""
+    """Of 5 s neither an hour nor nothing remains."""
     words = ("--backoff-base", "5")
     running = terminal.start("run", "x", *words, *agent(FAILS_ONCE), env=wall.environment)
     running.said("waits")
@@ -137,7 +137,7 @@ def test_a_backoff_lasts_as_long_as_it_was_announced(
 
 
 def test_an_agent_is_not_blamed_for_a_host_that_was_stopped(terminal: Terminal) -> None:
-    """It wrote every 0.25 s, which the host reads when it goes on."""
+    """It wrote every 0.25 s; the host reads those lines when it goes on."""
     words = ("--max-retries", "0", "--liveness", "stall:2")
     running = terminal.start("run", "x", *words, *agent(TALKS, "20"))
     running.said("attempt 1")

@@ -39,7 +39,7 @@ def task(name: str, script: str = WRITES, **more: Any) -> dict[str, Any]:
 
 
 class Operator:
-    """Who types `otpy-agents control` in a folder."""
+    """An operator who types `otpy-agents control` in a folder."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
@@ -47,13 +47,13 @@ class Operator:
         self.where: tuple[str, ...] = ()
 
     def does(self, *words: str) -> str:
-        """Type an order that is carried out; return what was said."""
+        """Type an order that is carried out; return its output."""
         done = self.terminal.call_here("control", *words, *self.where)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
     def refused(self, *words: str, status: int) -> str:
-        """Type an order that is refused; return the one line that was said."""
+        """Type an order that is refused; return its one line."""
         done = self.terminal.call_here("control", *words, *self.where)
         assert (done.returncode, done.stderr.count("\n")) == (status, 1), done.stderr
         return done.stderr
@@ -87,7 +87,7 @@ class Operator:
 
 @pytest.fixture
 def operator(terminal: Terminal) -> Operator:
-    """Who types in a folder."""
+    """An operator in a folder."""
     return Operator(terminal)
 
 
@@ -97,7 +97,7 @@ def wait_for(file: Path) -> None:
 
 
 def test_a_project_is_worked_off_and_everything_can_be_read(operator: Operator) -> None:
-    """A task that holds, one that is fixed, one that is blocked; exit 0, both files whole.
+    """One task passes, one is fixed, one is blocked; exit 0, both files whole.
 
     CTL-06, CTL-14, CTL-17, CTL-47, CTL-48, CTL-49; and the orders CTL-50, CTL-51, CTL-52,
     CTL-53, CTL-56.
@@ -139,7 +139,7 @@ def test_a_project_is_worked_off_and_everything_can_be_read(operator: Operator) 
 def test_halt_from_another_terminal_stops_the_attempt_and_keeps_the_task(
     operator: Operator,
 ) -> None:
-    """CTL-54, CTL-65, C-41: `resume` and `start` go on with that task; nothing is left running."""
+    """CTL-54, CTL-65, C-41: `resume` and `start` go on with that task; no process stays alive."""
     operator.begins(task("a", WAITS), task("b"))
     loop = operator.terminal.start("control", "start")
     wait_for(operator.project / "a.pid")
@@ -169,7 +169,7 @@ def test_whatever_ends_a_loop_the_next_one_goes_on(
     status = loop.end()
     assert status == (-number if number == signal.SIGKILL else 128 + number)
     worker = int((operator.project / "a.pid").read_text())
-    while alive(worker):  # its guardian ends what a killed host has left
+    while alive(worker):  # its guardian ends the worker of a killed host
         time.sleep(0.01)
     (operator.project / "go").touch()
     done = operator.terminal.call("control", "start")
@@ -194,11 +194,11 @@ def test_a_second_start_is_told_who_works_on_the_project(operator: Operator) -> 
 
 
 def test_of_two_that_start_at_once_one_works(operator: Operator) -> None:
-    """G-19: nothing is lost or done twice, and the other says one line."""
+    """G-19: nothing is lost or done twice, and the other start prints one line."""
     operator.begins(task("a", "echo x >> a.runs; touch a.py; echo Done."), task("b"))
     loops = [operator.terminal.start("control", "start", "--quiet") for _ in range(2)]
     ends = sorted((loop.end(), loop.stderr.count("\n")) for loop in loops)
-    assert ends in ([(0, 1), (1, 1)], [(0, 1), (0, 1)])  # or one after the other
+    assert ends in ([(0, 1), (1, 1)], [(0, 1), (0, 1)])  # or in turn
     assert (operator.project / "a.runs").read_text() == "x\n"
     assert [one["task_id"] for one in operator.state["completed_tasks"]] == ["a", "b"]
 
@@ -283,7 +283,7 @@ def emptied(_: list[str]) -> list[str]:
 def test_an_altered_audit_is_found_and_made_again(
     operator: Operator, alter: Callable[[list[str]], list[str]]
 ) -> None:
-    """G-14: by `audit --verify`, and by the next start, which keeps what it found."""
+    """G-14: `audit --verify` finds it, and so does the next start, which keeps the altered file."""
     operator.begins(task("a"), task("b"), completed=False)
     assert operator.terminal.call("control", "start").returncode == 3
     file = operator.project / "audit.log.jsonl"
@@ -299,7 +299,7 @@ def test_an_altered_audit_is_found_and_made_again(
 
 
 def test_a_torn_line_is_made_again_without_a_word(operator: Operator) -> None:
-    """As a crash leaves it."""
+    """A crash leaves such a line."""
     operator.begins(task("a"), completed=False)
     operator.terminal.call("control", "start")
     file = operator.project / "audit.log.jsonl"
@@ -312,7 +312,7 @@ def test_a_torn_line_is_made_again_without_a_word(operator: Operator) -> None:
 
 
 def test_an_operators_own_tables_count(operator: Operator) -> None:
-    """CTL-31, C-32: more words that halt, and other guidelines than ours."""
+    """CTL-31, C-32: more words that halt, and other guidelines than the built-in ones."""
     folder = operator.terminal.folder
     halts, types = folder / "halts.toml", folder / "types.toml"
     halts.write_text('[[halt]]\nreason = "BLOCKED"\npattern = "computer says no"\n')
@@ -325,7 +325,7 @@ def test_an_operators_own_tables_count(operator: Operator) -> None:
 
 
 def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> None:
-    """Exit 2, and nothing is changed; without a state 1, with the word that makes one.
+    """Exit 2, and nothing changes; without a state, exit 1 with the command that makes one.
 
     CTL-01, CTL-24, CTL-55, CTL-57, CTL-61, C-30.
     """
@@ -366,7 +366,7 @@ def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> N
 
 
 def test_an_agent_in_bubblewrap_writes_into_no_other_project(operator: Operator) -> None:
-    """CTL-60: where that works; without it what it has written is told."""
+    """CTL-60: this needs bubblewrap; without it the changed files are reported."""
     other = operator.project.parent / "other"
     other.mkdir(parents=True)
     operator.begins(task("a", "touch a.py; touch ../other/x; echo Done."), completed=False)
@@ -383,7 +383,7 @@ def test_an_agent_in_bubblewrap_writes_into_no_other_project(operator: Operator)
 
 
 def test_an_agent_that_cannot_be_executed_halts_with_the_reason(operator: Operator) -> None:
-    """CTL-33: no such program, and no such tool."""
+    """CTL-33: there is no such program."""
     operator.begins(task("a", command=["/no/such/program"]))
     assert operator.terminal.call("control", "start").returncode == 3
     supervisor = operator.state["supervisor"]
@@ -395,7 +395,7 @@ def test_an_agent_that_cannot_be_executed_halts_with_the_reason(operator: Operat
 def test_a_project_in_redis_survives_a_server_that_goes_away(
     operator: Operator, tmp_path: Path
 ) -> None:
-    """CTL-63: one line says so, nothing is lost or done twice, and the next start goes on."""
+    """CTL-63: one line tells it, nothing is lost or done twice, and the next start goes on."""
     folder = tmp_path / "redis"
     folder.mkdir()
     argv = [program("redis-server"), "--dir", str(folder), "--appendonly", "yes", "--port"]
@@ -486,7 +486,7 @@ def test_a_project_that_another_program_wrote_is_worked_off(
 
 
 def test_a_store_that_there_is_not_is_refused(operator: Operator) -> None:
-    """One line, whatever is typed."""
+    """Each command is refused in one line."""
     for store in ("mysql://x", "redis://x:port", "sqlite://h/x", "sqlite:"):
         operator.where = ("--store", store)
         assert "wanted sqlite:FILE or redis://HOST:PORT" in operator.refused("status", status=2)
@@ -494,7 +494,7 @@ def test_a_store_that_there_is_not_is_refused(operator: Operator) -> None:
 
 
 def test_an_option_that_would_count_for_nothing_is_refused(operator: Operator) -> None:
-    """Whoever names a database of Redis wants his project there."""
+    """A user who names a database of Redis wants the project there."""
     for option in ("--redis-port", "--state-db", "--queue-db", "--queue-name"):
         assert f"{option}: got it without Redis" in operator.refused(
             "status", option, "3", status=2
@@ -505,7 +505,7 @@ def test_an_option_that_would_count_for_nothing_is_refused(operator: Operator) -
 
 
 def test_what_no_host_has_written_yet_is_no_alteration(operator: Operator) -> None:
-    """G-14: orders are audited before a loop begins, after it has ended, and under another name."""
+    """G-14: orders before a loop, after its end and under another name are audited later."""
     operator.does("init-state")
     operator.does("halt", "--reason", "too early")
     assert "the next `start` writes 1 more" in operator.does("audit", "--verify")
@@ -522,7 +522,7 @@ def test_what_no_host_has_written_yet_is_no_alteration(operator: Operator) -> No
 
 
 def test_a_state_that_lacks_a_field_halts(operator: Operator) -> None:
-    """CTL-10: by `start`, as another program has left it; then nothing restarts it."""
+    """CTL-10: `start` halts at such a state of another program, with the status for no restart."""
     operator.begins(task("a"))
 
     async def spoil() -> None:
@@ -541,7 +541,7 @@ def test_a_state_that_lacks_a_field_halts(operator: Operator) -> None:
 
 
 def test_a_project_may_be_in_a_file_of_its_own(operator: Operator) -> None:
-    """Apart from the log of the user."""
+    """It is then separate from the user's log."""
     operator.where = ("--store", "sqlite:project.sqlite3")
     operator.begins(task("a"))
     assert operator.terminal.call("control", "start", *operator.where).returncode == 0

@@ -1,4 +1,4 @@
-"""`otpy-agents cooldowns`, and what a success, a person and a limit of waits mean for a run."""
+"""`otpy-agents cooldowns`, and the effect of a success, a person and a limit of waits on a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOR_EVER = ("--max-wait", "1e9")
 
 
 def test_a_success_ends_the_cooldown_for_all_runs(terminal: Terminal) -> None:
-    """A person who has paid says so once, by `retry-now`; the next run knows."""
+    """A person who has paid types `retry-now` once, and the next run does not wait either."""
     first = terminal.start(*RUN, "--json", *FOR_EVER, *SHELL)
     run = first.until("wait.began")["run"]
     (terminal.folder / "ok").touch()
@@ -32,7 +32,7 @@ def test_a_success_ends_the_cooldown_for_all_runs(terminal: Terminal) -> None:
 
 
 def test_a_run_that_had_to_wait_for_days_ends_at_once(terminal: Terminal) -> None:
-    """As quota with the moment, and so does the next; until somebody clears the cooldown."""
+    """It fails as quota, with the moment, and so does the next run, until a user clears it."""
     for _ in range(2):
         done = terminal.call(*RUN, *SHELL)
         assert done.returncode == 1
@@ -54,7 +54,7 @@ def test_a_run_that_had_to_wait_for_days_ends_at_once(terminal: Terminal) -> Non
 
 
 def test_clearing_in_another_terminal_lets_a_waiting_run_go_on(terminal: Terminal) -> None:
-    """It looks every few seconds."""
+    """The waiting run checks every few seconds."""
     waits = terminal.start(*RUN, "--json", *FOR_EVER, *SHELL)
     waits.until("wait.began")
     (terminal.folder / "ok").touch()

@@ -1,4 +1,4 @@
-"""`otpy-agents runs cancel`, `kill` and `forget`: ways out for runs that nobody works on."""
+"""`otpy-agents runs cancel`, `kill` and `forget`: ways out for runs without a host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def call(state: Path, *words: str) -> Result:
 
 
 def left(state: Path, run: str, what: RunState, exit_code: int | None, now: float = 0.0) -> None:
-    """Let a host store a run, at a time, and end."""
+    """Store a run at a given time, from a host that then ends."""
 
     async def main() -> None:
         async with RunStore(state, clock=(lambda: now) if now else time.time) as store:
@@ -43,14 +43,14 @@ def left(state: Path, run: str, what: RunState, exit_code: int | None, now: floa
 
 
 def listed(state: Path) -> dict[str, str]:
-    """Return the runs that are stored, with where they stand."""
+    """Return the stored runs with their status."""
     lines = call(state, "--all").stdout.splitlines()[1:]
     return {words[0]: words[1] for words in map(str.split, lines)}
 
 
 @pytest.mark.parametrize(("name", "status"), [("cancel", 130), ("kill", 137)])
 def test_an_interrupted_run_can_be_ended(state: Path, name: str, status: int) -> None:
-    """Nothing of it is started, nobody is reminded of it, and it cannot be gone on with."""
+    """None of it is started, `runs` no longer lists it, and it cannot be resumed."""
     left(state, RUN, waiting(1000.0, record()), None)
     done = call(state, name, RUN[:3])
     assert (done.exit_code, done.stderr) == (0, "")
@@ -62,7 +62,7 @@ def test_an_interrupted_run_can_be_ended(state: Path, name: str, status: int) ->
 
 
 def test_what_a_killed_host_left_of_a_cancelled_run_is_ended(terminal: Terminal) -> None:
-    """With its name and its number; the attempt counts as ended by a person."""
+    """The attempt's processes end, and the run counts as cancelled."""
     running = terminal.start("run", "--json", "--agent", "command", "--", "python", "-c", HANGS)
     run = running.until("attempt.output", text="up")["run"]
     running.kill_with_guardians()
@@ -77,7 +77,7 @@ def test_what_a_killed_host_left_of_a_cancelled_run_is_ended(terminal: Terminal)
 
 
 def test_a_run_whose_state_is_from_the_future_can_be_ended(state: Path) -> None:
-    """Nobody can go on with it here; what is stored of it stays as it is."""
+    """No host here can go on with it; its stored state stays unchanged."""
 
     async def main() -> None:
         async with RunStore(state) as store:
@@ -91,7 +91,7 @@ def test_a_run_whose_state_is_from_the_future_can_be_ended(state: Path) -> None:
 
 
 def test_runs_that_are_over_can_be_forgotten(state: Path) -> None:
-    """Those that are named, and no others."""
+    """Named runs are forgotten, and no others."""
     left(state, RUN, OVER, 0)
     left(state, OTHER, OVER, 0)
     done = call(state, "forget", RUN[:4], RUN)
@@ -100,7 +100,7 @@ def test_runs_that_are_over_can_be_forgotten(state: Path) -> None:
 
 
 def test_a_run_that_is_not_over_is_not_forgotten(state: Path) -> None:
-    """Nor is any other that was named with it; the line says how to end it."""
+    """The other named runs stay too, and the line says how to end the unfinished one."""
     left(state, OTHER, OVER, 0)
     left(state, RUN, waiting(1000.0), None)
     done = call(state, "forget", OTHER, RUN)
@@ -110,7 +110,7 @@ def test_a_run_that_is_not_over_is_not_forgotten(state: Path) -> None:
 
 
 def test_old_runs_can_be_forgotten_by_their_age(state: Path) -> None:
-    """Those that ended longer ago; an unfinished one of any age stays."""
+    """Runs that ended longer ago are forgotten; an unfinished one of any age stays."""
     left(state, RUN, OVER, 0, now=1000.0)
     left(state, OTHER, OVER, 0)
     left(state, "2c3d4e5f6a", waiting(1000.0), None, now=1000.0)
@@ -130,16 +130,16 @@ def test_what_to_forget_has_to_be_plain(state: Path, words: list[str]) -> None:
 
 @pytest.mark.parametrize(("keep", "kept"), [("", 1), ("all", 2), ("0KB", 0), ("1GB", 2)])
 def test_a_run_cleans_up_behind_old_ones(terminal: Terminal, keep: str, kept: int) -> None:
-    """After 30 days if nobody says otherwise; the variable may say that all stay, or none."""
+    """Old runs go after 30 days by default; the variable may keep all, or none."""
     terminal.state.parent.mkdir()
     left(terminal.state, RUN, OVER, 0, now=1000.0)
     words = ("run", "-q", "--agent", "command", "--", "true")
-    assert terminal.call(*words, env={"OTPY_KEEP_RUNS": keep}).returncode == 1  # it says nothing
+    assert terminal.call(*words, env={"OTPY_KEEP_RUNS": keep}).returncode == 1  # no answer
     assert len(terminal.runs()) == kept
 
 
 def test_a_retention_that_nobody_understands_is_refused(terminal: Terminal) -> None:
-    """Before anything is begun."""
+    """It is refused before the run begins."""
     words = ("run", "--agent", "command", "--", "touch", "did")
     done = terminal.call_here(*words, env={"OTPY_KEEP_RUNS": "soon"})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -43,7 +43,7 @@ argv: [{python}, {worker}, {base}]
 
 
 class Repository:
-    """A repository with scripted workers, and who types commands in it."""
+    """A repository with scripted workers, and a user who types commands in it."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.terminal, self.folder = terminal, terminal.folder
@@ -58,7 +58,7 @@ class Repository:
         (roles / "judged.yaml").write_text(bad)
         text = GATES.format(python=sys.executable)
         (self.folder / ".supervisor" / "gates.yaml").write_text(text)
-        for name in ("test", "lint"):  # the shipped ones need programs that may not be here
+        for name in ("test", "lint"):  # the shipped gates need programs that may be missing here
             with (self.folder / ".supervisor" / "gates.yaml").open("a") as file:
                 file.write(f"  {name}: {{command: [{sys.executable}, -c, 'pass']}}\n")
         self.git("init", "-q", "-b", "main")
@@ -74,19 +74,19 @@ class Repository:
         return done.stdout
 
     def write_bad_gate(self, program: str) -> None:
-        """Let the gate that fails run this program instead, and commit that."""
+        """Make the failing gate run this program instead, and commit that."""
         gates = self.folder / ".supervisor" / "gates.yaml"
         gates.write_text(gates.read_text().replace("raise SystemExit('it is bad')", program))
         self.git("commit", "-q", "-a", "-m", "Write another gate")
 
     def types(self, *words: str, status: int = 0) -> str:
-        """Type a command; return what was said."""
+        """Type a command; return its output."""
         done = self.terminal.call_here("engine", *words)
         assert done.returncode == status, done.stderr
         return done.stdout + done.stderr
 
     def does(self, *words: str, status: int = 0) -> str:
-        """Type a command that lets workers work."""
+        """Type a command that starts workers; return its output."""
         return self.types(*words, "--sandbox", "process", status=status)
 
 
@@ -126,7 +126,7 @@ REFUSED = [
 def test_what_cannot_be_is_refused_in_one_line_with_the_status_1(
     repository: Repository, words: tuple[str, ...], said: str
 ) -> None:
-    """Nothing is begun; 2 means that a gate failed."""
+    """No workflow begins; status 2 means a failed gate."""
     refused = repository.types(*words, status=1)
     assert refused.count("\n") == 1, refused
     assert said in refused
@@ -144,7 +144,7 @@ def test_a_folder_without_a_repository_or_a_commit_is_refused(terminal: Terminal
 
 
 def test_a_broken_file_is_named_with_its_line(repository: Repository) -> None:
-    """It is refused before anything begins."""
+    """It is refused before the workflow begins."""
     file = repository.folder / ".supervisor" / "limits.yaml"
     file.write_text("workflow: 10\ncomponent: never\n")
     refused = repository.does("run", "implementer", "Write", status=1)
@@ -154,7 +154,7 @@ def test_a_broken_file_is_named_with_its_line(repository: Repository) -> None:
 def test_init_writes_examples_that_can_be_read_and_changes_nothing_twice(
     repository: Repository,
 ) -> None:
-    """ENG-43: what is written by hand stays."""
+    """ENG-43: a file written by hand stays."""
     (repository.folder / ".supervisor" / "gates.yaml").unlink()
     first = repository.types("init")
     assert "gates.yaml: written" in first
@@ -165,7 +165,7 @@ def test_init_writes_examples_that_can_be_read_and_changes_nothing_twice(
 
 
 def test_a_run_is_one_commit_on_the_branch(repository: Repository) -> None:
-    """ENG-42: and what the worker says of it is printed."""
+    """ENG-42: the worker's own account of it is printed."""
     said = repository.does("run", "implementer", "Write one.txt", "-t", "one.txt")
     assert "- wrote one.txt" in said
     assert (repository.folder / "one.txt").read_text() == "implementer"
@@ -174,7 +174,7 @@ def test_a_run_is_one_commit_on_the_branch(repository: Repository) -> None:
 
 
 def test_a_worker_that_prints_its_environment_tells_no_secret(repository: Repository) -> None:
-    """G-04, ENG-48: neither the screen nor the log has its value, wherever it stands."""
+    """G-04, ENG-48: neither the screen nor the log contains its value."""
     worker = repository.folder.parent / "worker.py"
     leaks = """
 import json, os, pathlib
@@ -205,7 +205,7 @@ def test_a_gate_that_fails_applies_nothing_and_has_a_status_of_its_own(
 
 
 def test_a_plan_waits_for_a_person_and_is_worked_off_then(repository: Repository) -> None:
-    """C-23: each component is one commit; what is completed is not done again."""
+    """C-23: each component is one commit; a completed one is not done again."""
     file = repository.folder.parent / "plan.yaml"
     planned = repository.does("plan", "Write texts", "--output", str(file))
     feature = next(word for word in planned.split() if word.startswith("feat-")).strip(":")
@@ -219,7 +219,7 @@ def test_a_plan_waits_for_a_person_and_is_worked_off_then(repository: Repository
 
 
 def test_a_plan_that_was_denied_is_not_worked_off(repository: Repository) -> None:
-    """The refusal says so."""
+    """The refusal says that it was denied."""
     planned = repository.does("plan", "Write texts")
     feature = next(word for word in planned.split() if word.startswith("feat-")).strip(":")
     repository.types("deny", feature, "--why", "no")
@@ -227,7 +227,7 @@ def test_a_plan_that_was_denied_is_not_worked_off(repository: Repository) -> Non
 
 
 def test_what_was_rolled_back_is_worked_off_again(repository: Repository) -> None:
-    """A component is completed as long as HEAD has its commit."""
+    """A component counts as completed while HEAD contains its commit."""
     planned = repository.does("plan", "Write texts")
     feature = next(word for word in planned.split() if word.startswith("feat-")).strip(":")
     assert f"`otpy-agents engine workflow {feature}`" in repository.types("approve", feature)
@@ -243,7 +243,7 @@ def test_what_was_rolled_back_is_worked_off_again(repository: Repository) -> Non
 def test_a_plan_that_a_person_has_changed_takes_the_place_of_the_one_before(
     repository: Repository,
 ) -> None:
-    """C-23: to start it is to approve it; denied, it is refused."""
+    """C-23: starting it approves it; while denied, it is refused."""
     file = repository.folder.parent / "plan.yaml"
     planned = repository.does("plan", "Write texts", "--output", str(file))
     feature = next(word for word in planned.split() if word.startswith("feat-")).strip(":")
@@ -259,7 +259,7 @@ def test_a_plan_that_a_person_has_changed_takes_the_place_of_the_one_before(
 def test_a_failed_gate_is_told_in_one_line_behind_the_end_of_its_output(
     repository: Repository,
 ) -> None:
-    """What it wrote last says most; `status` names the gate, too."""
+    """The last lines of its output say most; `status` names the gate, too."""
     repository.write_bad_gate("import sys; [print(n) for n in range(400)]; sys.exit(1)")
     said = repository.does("run", "judged", "Write one.txt", status=2).splitlines()
     assert len(said) < 45, said
@@ -288,7 +288,7 @@ def test_all_that_a_loud_gate_wrote_stands_in_a_file_without_secrets(
 
 
 def test_roles_take_the_repository_where_it_is_typed(repository: Repository) -> None:
-    """`--repo` stands behind the command, as everywhere, or behind its group."""
+    """`--repo` stands after the whole command, `roles list` for example."""
     folder = str(repository.folder)
     for words in (("roles", "list"), ("roles", "show", "judged")):
         assert "judged" in repository.types(*words, "--repo", folder)
@@ -305,7 +305,7 @@ def test_a_plan_of_a_person_is_approved_by_starting_it(repository: Repository) -
 
 
 def test_rollback_reverts_what_was_applied_since_by_one_commit(repository: Repository) -> None:
-    """C-45: nothing is rewritten, and nothing reverted twice."""
+    """C-45: no history is rewritten, and no commit is reverted twice."""
     repository.does("run", "implementer", "Write one.txt")
     repository.does("run", "implementer", "Write two.txt")
     names = [line.split()[0] for line in repository.types("rollback").splitlines()]
@@ -317,7 +317,7 @@ def test_rollback_reverts_what_was_applied_since_by_one_commit(repository: Repos
 
 
 def test_status_shows_how_it_stood_and_metrics_what_it_took(repository: Repository) -> None:
-    """ENG-10, ENG-45: by a position of the log."""
+    """ENG-10, ENG-45: the status is that at a position of the log."""
     repository.does("run", "implementer", "Write one.txt")
     rows: dict[str, Any] = json.loads(repository.types("status", "--json"))
     (name,) = rows["workflows"]
@@ -334,7 +334,7 @@ def test_status_shows_how_it_stood_and_metrics_what_it_took(repository: Reposito
 def test_a_risk_waits_until_a_person_in_another_terminal_says_yes(
     repository: Repository, tmp_path: Path
 ) -> None:
-    """Its host hears of it by the log."""
+    """The host reads the approval from the log."""
     (repository.folder / ".supervisor" / "approval.yaml").write_text("files_touched: 0\n")
     command = [sys.executable, "-m", "otpy_agents", "engine", "run", "implementer", "Write one.txt"]
     with subprocess.Popen(

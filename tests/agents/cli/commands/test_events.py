@@ -28,7 +28,7 @@ pytestmark = pytest.mark.real_time
 
 
 def tell(path: Path, stream: str, *events: object, at: float = 1000.0) -> None:
-    """Append events, as some program does."""
+    """Append events, as another program does."""
 
     async def work() -> None:
         async with log_at(path, clock=lambda: at) as log:
@@ -59,7 +59,7 @@ def typed(tmp_path: Path) -> Callable[..., Result]:
 
 
 def test_all_events_are_shown_oldest_first(path: Path, typed: Callable[..., Result]) -> None:
-    """With what they say, and nothing that moves the cursor."""
+    """Each line has the event's values, and nothing that moves the cursor."""
     shown = typed()
     assert shown.exit_code == 0, shown.output
     first, *_, noted, last = shown.stdout.splitlines()
@@ -87,14 +87,14 @@ def test_all_events_are_shown_oldest_first(path: Path, typed: Callable[..., Resu
 def test_a_part_of_them_is_shown(
     typed: Callable[..., Result], words: tuple[str, ...], positions: list[int]
 ) -> None:
-    """By stream, by type, by moment and by position."""
+    """They are chosen by stream, by type, by moment or by position."""
     shown = typed("--json", *words)
     assert [json.loads(line)["position"] for line in shown.stdout.splitlines()] == positions
 
 
 @pytest.mark.usefixtures("path")
 def test_json_has_the_columns_of_the_table(typed: Callable[..., Result]) -> None:
-    """So that who knows one knows the other."""
+    """A reader of one then knows the other."""
     one = json.loads(typed("--json", "--since", "1").stdout.splitlines()[0])
     assert (one["event_type"], one["status"]) == ("step_completed", "success")
     assert one["payload"] == {"files": [], "role": None, "workflow_id": None}
@@ -115,7 +115,7 @@ def test_json_has_the_columns_of_the_table(typed: Callable[..., Result]) -> None
 def test_a_wrong_call_is_refused_with_one_line(
     typed: Callable[..., Result], words: tuple[str, ...], said: str
 ) -> None:
-    """And status 2."""
+    """The status is 2."""
     refused = typed(*words)
     assert refused.exit_code == 2
     assert said in refused.stderr
@@ -159,7 +159,7 @@ def test_a_log_that_cannot_be_read_is_one_line(
     said: str,
     words: tuple[str, ...],
 ) -> None:
-    """Which names the file; and nothing is made in its place."""
+    """The line names the file, and no new file is made in its place."""
     spoil(path)
     before = path.read_bytes() if path.exists() else None
     refused = typed(*words)
@@ -173,7 +173,7 @@ def test_a_log_that_cannot_be_read_is_one_line(
 def test_a_log_that_another_program_locks_is_one_line(
     path: Path, typed: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a while."""
+    """The error comes after a while."""
     monkeypatch.setattr("otpy_agents.store.file.BUSY", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -186,7 +186,7 @@ def test_a_log_that_another_program_locks_is_one_line(
 
 
 def test_verify_finds_what_was_changed(path: Path, typed: Callable[..., Result]) -> None:
-    """And says so of a log that is whole (G-14)."""
+    """A whole log is confirmed as such (G-14)."""
     whole = typed("verify")
     assert whole.stderr == ""
     assert (whole.exit_code, whole.stdout) == (0, "5 events, all as they were written\n")
@@ -198,13 +198,13 @@ def test_verify_finds_what_was_changed(path: Path, typed: Callable[..., Result])
 
 @pytest.mark.usefixtures("path")
 def test_an_export_can_be_checked_without_the_log(typed: Callable[..., Result]) -> None:
-    """All of it, and that of one stream."""
+    """An export of the whole log can be checked, and so can that of one stream."""
     assert len(list(verified(typed("export").stdout.splitlines()))) == 5
     assert len(list(verified(typed("export", "--stream", "list/b").stdout.splitlines()))) == 2
 
 
 def test_old_streams_are_moved_into_an_archive(path: Path, typed: Callable[..., Result]) -> None:
-    """And what was moved is told before and afterwards."""
+    """The number of moved events is told before and afterwards."""
     would = typed("archive", "--older-than", "1d", "--dry-run")
     assert would.stdout.startswith("would move 1 stream with 2 events; the log has ")
     moved = typed("archive", "--older-than", "1d")
@@ -217,7 +217,7 @@ def test_old_streams_are_moved_into_an_archive(path: Path, typed: Callable[..., 
 def test_another_log_is_read_if_it_is_named(
     path: Path, tmp_path: Path, typed: Callable[..., Result]
 ) -> None:
-    """Such as that of a repository; before or behind the name of the command."""
+    """Another log may be a repository's; its option stands before or after the command's name."""
     other = tmp_path / "engine.sqlite3"
     tell(other, "wf", started("1"))
     assert typed("--log", str(other)).stdout.count("\n") == 1
@@ -225,7 +225,7 @@ def test_another_log_is_read_if_it_is_named(
 
 
 def test_what_comes_is_followed_until_ctrl_c(path: Path) -> None:
-    """From another process, with the last ten before it."""
+    """Events of another process follow the last ten earlier ones."""
     process = subprocess.Popen(
         [sys.executable, "-m", "otpy_agents", "events", "-f", "--json", "--kind", "noted"],
         env={**ENVIRONMENT, "OTPY_STATE": str(path.with_name("runs.sqlite3"))},
@@ -248,7 +248,7 @@ def test_what_comes_is_followed_until_ctrl_c(path: Path) -> None:
 
 
 def test_who_reads_may_go_away(path: Path) -> None:
-    """`| head` ends it without a word."""
+    """`| head` ends the command without a message."""
     tell(path, "many", *(Noted(text="x" * 1000) for _ in range(500)))
     command = [sys.executable, "-m", "otpy_agents", "events"]
     environment = {**ENVIRONMENT, "OTPY_STATE": str(path.with_name("runs.sqlite3"))}
@@ -274,7 +274,7 @@ def shown(events: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def test_a_run_tells_its_events(terminal: Terminal) -> None:
-    """But not what its agent wrote; and no secret (G-04)."""
+    """The agent's output is not in them, and no secret is (G-04)."""
     secret = {"MY_TOKEN": "hunter2hunter2"}
     words = ("run", "say hunter2hunter2", "--agent", "command", "--", "sh", "-c", "echo said")
     assert terminal.start(*words, env=secret).end() == 0
@@ -292,7 +292,7 @@ def test_a_run_tells_its_events(terminal: Terminal) -> None:
 
 
 def test_a_list_and_who_commands_it_tell_their_events(second: SecondTerminal) -> None:
-    """In one log with the runs of its agents, whole, while it works and afterwards (G-14, G-16)."""
+    """Its events and its agents' runs share one log, whole at any time (G-14, G-16)."""
     events = second.folder / "state" / "events.sqlite3"
     host = second.up(shell("build", "sleep 60"), bot(second, "agent", "done"))
     host.until("mortal.started", "build")
@@ -319,7 +319,7 @@ def test_a_list_and_who_commands_it_tell_their_events(second: SecondTerminal) ->
 
 
 def test_a_run_and_a_list_work_without_a_log(second: SecondTerminal) -> None:
-    """With one line that says so, and commands that are carried out."""
+    """One line tells that the log is missing, and commands are carried out."""
     events = second.folder / "state" / "events.sqlite3"
     events.mkdir(parents=True)
     host = second.up(shell("build", "sleep 60"))

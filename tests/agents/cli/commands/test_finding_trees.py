@@ -1,4 +1,4 @@
-"""Which tree is meant, and what is said when there is none."""
+"""How a command finds its tree, and its message if there is none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_nothing_runs(second: SecondTerminal, words: tuple[str, ...]) -> None:
 
 
 def test_nothing_runs_for_a_list(second: SecondTerminal) -> None:
-    """The line names it; one that is no list is refused."""
+    """The line names the list; a file that is not a list is refused."""
     second.site.write(shell("a", "echo"))
     result = second.type("status", "w.toml")
     assert result.exit_code == 1
@@ -44,7 +44,7 @@ def test_nothing_runs_for_a_list(second: SecondTerminal) -> None:
 
 
 def test_a_killed_host_is_told_from_none(second: SecondTerminal) -> None:
-    """With what goes on from there; the next host puts it right."""
+    """The line shows the command that goes on; the next host takes the killed one's place."""
     host = second.up(shell("a", WAITS))
     host.kill()
     for words in (("status",), ("status", "w.toml"), ("pause", "a")):
@@ -61,14 +61,14 @@ def test_a_killed_host_is_told_from_none(second: SecondTerminal) -> None:
 
 
 def test_a_list_that_was_spoilt_since_is_still_found(second: SecondTerminal) -> None:
-    """Who edits the list while it is worked on can still look."""
+    """A user who edits the list while it runs can still see its status."""
     second.up(shell("a", WAITS))
     second.site.file.write_text("spoilt =", encoding="utf-8")
     assert second.done("status", "w.toml").startswith("w  0/1")
 
 
 def test_trees_are_told_apart(second: SecondTerminal, tmp_path: Path) -> None:
-    """By the folder; where that says too little, by `--list`."""
+    """The folder decides; if it is not enough, `--list` does."""
     first = second.up(shell("a", WAITS))
     other = Site(tmp_path)
     other.file = tmp_path / "v.toml"

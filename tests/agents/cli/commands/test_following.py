@@ -26,7 +26,7 @@ def read_until(terminal: int, words: str) -> str:
 
 
 def test_the_past_is_shown_without_secrets(second: SecondTerminal) -> None:
-    """Of all, or of one agent; as lines, or as objects (G-04)."""
+    """Past events are shown for all agents or for one, as lines or as objects (G-04)."""
     second.up(
         shell("build", f"echo key $MY_TOKEN; {WAITS}") + 'env = {MY_TOKEN = "s3cret-value"}\n',
         shell("other", WAITS),
@@ -46,7 +46,7 @@ def test_the_past_is_shown_without_secrets(second: SecondTerminal) -> None:
 
 
 def test_a_follower_on_a_terminal_leaves_with_ctrl_c(second: SecondTerminal) -> None:
-    """It shows what happens as it happens; the tree does not notice that it leaves."""
+    """It shows events as they happen; the tree does not notice its end."""
     host = second.up(bot(second, "bot", "waits"))
     ours, theirs = pty.openpty()
     follower = second.start("logs", "-f", stdout=theirs)
@@ -64,7 +64,7 @@ def test_a_follower_on_a_terminal_leaves_with_ctrl_c(second: SecondTerminal) -> 
 
 
 def test_a_follower_ends_with_the_tree(second: SecondTerminal) -> None:
-    """In good order, with the last event; the tree does not wait for it."""
+    """It ends normally, with the last event; the tree does not wait for it."""
     host = second.up(shell("build", f"{WAITS}; echo last words"))
     follower = second.start("logs", "-f")
     assert follower.stdout is not None
@@ -78,7 +78,7 @@ def test_a_follower_ends_with_the_tree(second: SecondTerminal) -> None:
 
 
 def test_a_follower_of_a_killed_host_is_told_what_to_type(second: SecondTerminal) -> None:
-    """One line, and status 1."""
+    """One line shows it, and the status is 1."""
     host = second.up(shell("build", WAITS))
     follower = second.start("logs", "-f", "build")
     assert follower.stdout is not None
@@ -91,7 +91,7 @@ def test_a_follower_of_a_killed_host_is_told_what_to_type(second: SecondTerminal
 
 
 def test_a_slow_reader_never_blocks_the_tree(second: SecondTerminal) -> None:
-    """It reads no more, and the work comes to its end all the same; what it missed, it is told."""
+    """The work ends although the reader stops reading; later it is told what it missed."""
     flood = "i=0; while [ $i -lt 6000 ]; do i=$((i+1)); echo line $i of many, many more; done"
     host = second.up(shell("build", f"{WAITS}; {flood}"), shell("last", f"{WAITS}; sleep 0.5"))
     follower = second.start("logs", "-f")

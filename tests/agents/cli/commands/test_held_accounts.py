@@ -1,4 +1,4 @@
-"""A CLI that is not logged in, told by what Claude Code really writes then."""
+"""A CLI that is not logged in, with the real output of Claude Code in that case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUTS = Path(__file__).parents[2] / "cli_outputs" / "claude"
 
 @pytest.fixture
 def path(terminal: Terminal) -> dict[str, str]:
-    """A PATH with a `claude` that is logged in as soon as the file `login` is there."""
+    """A PATH with a `claude` that is logged in as soon as the file `login` exists."""
     program = terminal.folder / "bin" / "claude"
     program.parent.mkdir()
     out, well = (OUTPUTS / f"{name}.stdout" for name in ("noauth_streamjson", "ok"))
@@ -33,7 +33,7 @@ def path(terminal: Terminal) -> dict[str, str]:
 def test_a_list_waits_for_the_login(
     terminal: Terminal, path: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    """A person is told once, nobody is reaped, and all are done after the login and a word."""
+    """A person is told once, no agent is reaped, and all are done after the login and a command."""
     table = '[[assignment]]\nid = "{}"\nagent = "claude"\nprompt = "hi"\nrestarts = 0\n'
     (terminal.folder / "l.toml").write_text("".join(table.format(name) for name in "abc"))
     up = terminal.start("up", "l.toml", "--json", env=path)
@@ -52,7 +52,7 @@ def test_a_list_waits_for_the_login(
 def test_a_fallback_takes_over_from_an_agent_without_a_login(
     terminal: Terminal, path: dict[str, str]
 ) -> None:
-    """Without a word about the scope of failures (C-06); without a fallback the run fails."""
+    """It needs no option (C-06); without a fallback, or with the scope `task`, the run fails."""
     run = ("run", "hi", "--agent", "claude")
     argv = ("--fallback", "command", "--", "echo", "fine")
     done = terminal.start(*run, *argv, env=path)

@@ -1,4 +1,4 @@
-"""A real host, commanded from a second terminal: one agent after the other does what is asked."""
+"""A real host, commanded from a second terminal: each agent in turn does what it is told."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stopped(process: str) -> list[int]:
 
 
 def test_who_looks_sees_the_agents_and_the_tree(second: SecondTerminal) -> None:
-    """With where each stands, since when, what it does and has used; and the parts of the tree."""
+    """Each agent has its state, time, activity and usage; the parts of the tree are shown too."""
     host = second.up(
         bot(second, "bot", "ticks", tokens=500, cost_usd=2.5),
         shell("build", f"echo compiling; {WAITS}", wall_seconds=600),
@@ -68,7 +68,7 @@ def test_who_looks_sees_the_agents_and_the_tree(second: SecondTerminal) -> None:
 def test_the_socket_is_the_users_alone_and_each_command_is_written_down(
     second: SecondTerminal,
 ) -> None:
-    """Mode 0600, this user's; the log has who gave which command, and what came of it (G-16)."""
+    """Mode 0600, owned by the user; the log has each command's author and answer (G-16)."""
     host = second.up(shell("build", WAITS))
     there = second.socket.lstat()
     assert stat.S_ISSOCK(there.st_mode)
@@ -95,7 +95,7 @@ def test_the_socket_is_the_users_alone_and_each_command_is_written_down(
 
 
 def test_a_program_is_frozen_and_goes_on(second: SecondTerminal) -> None:
-    """With the whole group; what cannot be done is refused."""
+    """Its whole group is frozen; an impossible command is refused."""
     host = second.up(shell("build", f"echo up; {WAITS}"))
     host.until("mortal.output", "build")
     assert "`otpy-agents resume build`" in second.done("pause", "build")
@@ -142,7 +142,7 @@ def test_an_agent_can_be_frozen_in_mid_turn(second: SecondTerminal) -> None:
 
 
 def test_15_a_grant_lets_a_paused_agent_go_on_in_the_same_session(second: SecondTerminal) -> None:
-    """The budget of the list includes its agents; who rests for it goes on (acceptance 15)."""
+    """The list's budget includes its agents; an agent that rests for it goes on (acceptance 15)."""
     host = second.up(bot(second, "bot", "spend,ok", tokens=90), tokens=100)
     resting = second.until("bot", lambda one: one["state"] == "waiting_for_input")
     assert resting["paused"]["by"] == "budget"
@@ -161,7 +161,7 @@ def test_15_a_grant_lets_a_paused_agent_go_on_in_the_same_session(second: Second
 
 
 def test_an_answer_reaches_the_agent_that_asked(second: SecondTerminal) -> None:
-    """In its next prompt; so do warnings."""
+    """The answer is in its next prompt, and so are warnings."""
     host = second.up(bot(second, "bot", "ask,ok"))
     asked = second.until("bot", lambda one: one["paused"])
     assert (asked["paused"]["by"], asked["doing"]) == ("question", "Which port?")
@@ -175,7 +175,7 @@ def test_an_answer_reaches_the_agent_that_asked(second: SecondTerminal) -> None:
 
 
 def test_what_has_not_begun_can_be_reaped_and_nothing_else(second: SecondTerminal) -> None:
-    """A reaped one is never begun; a program has no budget of an agent."""
+    """A reaped one never begins; a program cannot get an agent's budget."""
     host = second.up(shell("first", WAITS), shell("second", "echo never"), parallel=1)
     early = second.type("pause", "second")
     assert (early.exit_code, "it has not begun" in early.stderr) == (1, True)
@@ -189,7 +189,7 @@ def test_what_has_not_begun_can_be_reaped_and_nothing_else(second: SecondTermina
 
 
 def test_nothing_a_stranger_sends_harms_the_tree(second: SecondTerminal) -> None:
-    """Garbage, half lines, unknown commands, wrong arguments: the work comes to its end."""
+    """Garbage, half lines, unknown commands, wrong arguments: the work still ends as usual."""
     host = second.up(shell("build", WAITS))
     for line in (
         b"\x00\xff garbage\n",

@@ -1,4 +1,4 @@
-"""`otpy-agents retry` from a second terminal, with and without a host; and lists named twice."""
+"""`otpy-agents retry` from a second terminal, with and without a host; the form of `--list`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WAITS = "while [ ! -e {here}/go ]; do sleep 0.02; done"
 
 
 def failing(id: str, until: str = "go") -> str:
-    """Return a program that is reaped, as long as there is no file of that name."""
+    """Return a program that is reaped while the file of that name is missing."""
     return shell(id, f"test -e {{here}}/{until}", restarts=0)
 
 
 def test_what_was_reaped_begins_again_while_its_tree_runs(second: SecondTerminal) -> None:
-    """Named, or all of them; the answers say so, and the list ends as it should."""
+    """One is named, or all are; the answers tell it, and the list ends as it should."""
     broken = (failing(name, until="mended") for name in "ab")
     host = second.up(*broken, bot(second, "waits", "waits"))
     for name in "ab":
@@ -33,13 +33,13 @@ def test_what_was_reaped_begins_again_while_its_tree_runs(second: SecondTerminal
     (second.folder / "mended").touch()
     said = second.done("retry", "--reaped").splitlines()
     assert said == ["w/a: begins again", "w/b: begins again"]
-    second.go()  # not before: with nobody left at work the host would end
+    second.go()  # not earlier: the host ends when no assignment is at work
     assert host.end() == 0
     assert host.summary() == {"a": "done", "b": "done", "waits": "done"}
 
 
 def test_what_was_reaped_begins_again_with_the_next_host(second: SecondTerminal) -> None:
-    """Nothing has to run for it, and no list has to be named where there is only one."""
+    """`retry` needs no host, and a single list need not be named."""
     second.site.write(failing("a"), failing("b"))
     assert second.site.run()[0] == 1
     nobody = second.type("retry", "c")
@@ -63,7 +63,7 @@ def test_who_is_retried_has_to_be_plain(second: SecondTerminal, words: list[str]
 
 
 def test_all_commands_take_the_list_in_the_same_form(second: SecondTerminal) -> None:
-    """`status` and `tree` as an argument or as `--list`, the others as `--list`."""
+    """`status` and `tree` take an argument or `--list`, the others `--list`."""
     host = second.up(shell("a", WAITS))
     for words in (
         ["status", "w.toml"],
@@ -79,7 +79,7 @@ def test_all_commands_take_the_list_in_the_same_form(second: SecondTerminal) -> 
 
 
 def test_a_ledger_that_is_deleted_is_put_back(second: SecondTerminal) -> None:
-    """The tree goes on and says so; the next host repeats nothing."""
+    """The tree goes on and tells it; the next host repeats nothing."""
     host = second.up(shell("a", "echo once"), shell("b", WAITS))
     second.until("a", lambda one: one["over"])
     for name in ("w.sqlite", "w.sqlite-wal", "w.sqlite-shm"):
@@ -93,7 +93,7 @@ def test_a_ledger_that_is_deleted_is_put_back(second: SecondTerminal) -> None:
 
 
 def test_files_of_state_are_the_users_alone(second: SecondTerminal) -> None:
-    """They hold what was asked, and what was answered."""
+    """The files hold prompts and answers."""
     host = second.up(bot(second, "a", "waits"))
     paths = [*second.folder.glob("w.*sqlite*")]
     assert {"w.sqlite", "w.sqlite.lock", "w.sessions.sqlite"} <= {one.name for one in paths}

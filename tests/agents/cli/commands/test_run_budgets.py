@@ -1,4 +1,4 @@
-"""`otpy-agents run --budget-usd` with real processes that tell what they spend as they work."""
+"""`otpy-agents run --budget-usd` with real processes that tell their usage as they work."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_agent_that_passes_the_budget_is_ended_within_a_request(terminal: Ter
 def test_an_answer_beyond_the_budget_is_kept_though_the_process_is_ended(
     terminal: Terminal,
 ) -> None:
-    """It is printed, and the run is done, although a signal ended what had nothing left to say."""
+    """The answer is printed, and the run is done, although a signal ended the finished agent."""
     options = ("--liveness", "stall:2", "--json")
     running = terminal.start("run", *options, *AGENT, ANSWERS)
     ended = running.until("run.ended")

@@ -1,4 +1,4 @@
-"""`otpy-agents run` while somebody interferes: signals, a second terminal, `kill -9`."""
+"""`otpy-agents run` under interference: signals, a second terminal, `kill -9`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PYTHON = ("--", sys.executable, "-c")
 def test_a_signal_ends_the_run_in_good_order(
     terminal: Terminal, number: signal.Signals, status: int, ending: str
 ) -> None:
-    """It says so, nothing survives, and the run is over."""
+    """The run says so and ends, and no process survives."""
     running = terminal.start("run", "--json", *COMMAND, *PYTHON, HANGS)
     run = running.until("attempt.output", text="up")["run"]
     assert survivors(run)
@@ -51,7 +51,7 @@ def test_a_signal_ends_the_run_in_good_order(
 
 
 def test_a_second_signal_kills(terminal: Terminal) -> None:
-    """Nobody has to wait for the grace; nothing survives that either."""
+    """The kill cuts the grace short, and no process survives it either."""
     running = terminal.start("run", "--json", *COMMAND, *PYTHON, STUBBORN)
     run = running.until("attempt.output", text="up")["run"]
     assert len(survivors(run)) == 2
@@ -66,7 +66,7 @@ def test_a_second_signal_kills(terminal: Terminal) -> None:
 
 
 def test_a_signal_during_a_wait_ends_it_at_once(terminal: Terminal) -> None:
-    """Scenario 4: a long backoff holds nobody up."""
+    """Scenario 4: a long backoff does not delay the end."""
     running = terminal.start("run", *SLOW, *PYTHON, FAILS_TWICE)
     running.said("waits")
     began = time.monotonic()
@@ -77,7 +77,7 @@ def test_a_signal_during_a_wait_ends_it_at_once(terminal: Terminal) -> None:
 
 
 def test_a_second_terminal_sees_the_wait_and_cuts_it(terminal: Terminal) -> None:
-    """With the command that the first one shows."""
+    """The first terminal shows the command that cuts the wait."""
     running = terminal.start("run", "tidy up", *SLOW, *PYTHON, FAILS_TWICE)
     running.said("otpy-agents runs retry-now")
     (run,) = terminal.runs()
@@ -113,7 +113,7 @@ def test_a_second_terminal_gives_up_the_retry(terminal: Terminal) -> None:
 def test_a_second_terminal_ends_the_run(
     terminal: Terminal, name: str, status: int, ending: str
 ) -> None:
-    """In good order or at once."""
+    """The run ends in good order or at once."""
     running = terminal.start("run", "--json", *COMMAND, *PYTHON, HANGS)
     run = running.until("attempt.output", text="up")["run"]
     refused = terminal.call("runs", "retry-now", run)
@@ -126,7 +126,7 @@ def test_a_second_terminal_ends_the_run(
 
 
 def test_a_second_terminal_brings_the_next_agent(terminal: Terminal) -> None:
-    """Whatever the present one does."""
+    """The present agent may be at work."""
     place = terminal.folder / "bin"
     place.mkdir()
     (place / "claude").write_text(f"#!{sys.executable}\n{HANGS}")
@@ -144,7 +144,7 @@ def test_a_second_terminal_brings_the_next_agent(terminal: Terminal) -> None:
 
 
 def test_a_second_terminal_cannot_bring_an_agent_that_is_not_there(terminal: Terminal) -> None:
-    """It is told so, and the run goes on."""
+    """The command is refused with the reason, and the run goes on."""
     running = terminal.start("run", "--json", *COMMAND, *PYTHON, HANGS)
     run = running.until("attempt.output", text="up")["run"]
     refused = terminal.call("runs", "force-fallback", run)
@@ -155,7 +155,7 @@ def test_a_second_terminal_cannot_bring_an_agent_that_is_not_there(terminal: Ter
 
 
 def test_after_a_kill_the_run_is_interrupted_and_can_be_resumed(terminal: Terminal) -> None:
-    """Scenario 26: with the same counters and what was left of the wait."""
+    """Scenario 26: the counters and the rest of the wait are kept."""
     running = terminal.start("run", "tidy up", *SLOW, *PYTHON, FAILS_TWICE)
     running.said("waits")
     (run,) = terminal.runs()
@@ -184,7 +184,7 @@ def test_after_a_kill_the_run_is_interrupted_and_can_be_resumed(terminal: Termin
 
 
 def test_a_run_that_goes_on_elsewhere_cannot_be_resumed(terminal: Terminal) -> None:
-    """One of two hosts has it."""
+    """Another host holds the run."""
     running = terminal.start("run", "--json", *COMMAND, *PYTHON, HANGS)
     run = running.until("attempt.output", text="up")["run"]
     again = terminal.call("runs", "resume", run)
@@ -195,7 +195,7 @@ def test_a_run_that_goes_on_elsewhere_cannot_be_resumed(terminal: Terminal) -> N
 
 
 def test_what_a_killed_host_left_alive_is_ended_by_the_next(terminal: Terminal) -> None:
-    """Whatever that one was started for; it says so, and the run can still be resumed."""
+    """The next host reports it, even with another run; the first can still be resumed."""
     running = terminal.start("run", "--json", *COMMAND, *PYTHON, STUBBORN)
     run = running.until("attempt.output", text="up")["run"]
     left = [orphan.pid for orphan in survivors(run)]

@@ -1,4 +1,4 @@
-"""What `otpy-agents run` makes of its command line."""
+"""The order that `otpy-agents run` builds from its command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from otpy_agents.sandbox import Mount
 
 @pytest.fixture
 def orders(monkeypatch: pytest.MonkeyPatch) -> list[RunOrder]:
-    """What was ordered; nothing is run."""
+    """The orders that were submitted; none is run."""
     taken: list[RunOrder] = []
 
     class Host:
@@ -50,7 +50,7 @@ def ordered(orders: list[RunOrder], *words: str, stdin: str | None = None) -> Ru
 
 
 def test_a_prompt_is_enough(orders: list[RunOrder]) -> None:
-    """Codex, here, with the default policy, in a process, without limits."""
+    """The defaults are Codex, this folder, the default policy, a process, and no limits."""
     order = ordered(orders, "Do it")
     assert (order.prompt, order.cwd) == ("Do it", Path.cwd())
     assert [agent.agent_cli for agent in order.selection.agents] == ["codex"]
@@ -73,7 +73,7 @@ def test_fallbacks_are_asked_in_the_order_they_stand_in(orders: list[RunOrder]) 
 
 
 def test_every_option_reaches_the_order(orders: list[RunOrder], tmp_path: Path) -> None:
-    """Under the names that the order has for them."""
+    """Each option has its field in the order."""
     order = ordered(
         orders,
         *("x", "--cwd", str(tmp_path), "--access", "read", "--liveness", "stall:300"),
@@ -114,7 +114,7 @@ def test_every_option_reaches_the_order(orders: list[RunOrder], tmp_path: Path) 
 def test_a_strict_budget_takes_an_agent_whose_price_is_known(
     orders: list[RunOrder], words: str
 ) -> None:
-    """By the price table, or because its CLI tells the cost or the model itself (G-08)."""
+    """The price table knows it, or the CLI tells the cost or the model itself (G-08)."""
     order = ordered(orders, "x", "--budget-usd", "2", "--budget-strict", *words.split())
     assert order.budget_usd == 2
 
@@ -123,7 +123,7 @@ def test_a_strict_budget_takes_an_agent_whose_price_is_known(
 def test_the_bare_agent_is_run_once(
     word: str | None, orders: list[RunOrder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-65: by a flag or the variable, whatever else is asked for."""
+    """RUN-65: a flag or the variable decides, before any other option."""
     words = ["--no-supervise"]
     if word is not None:
         monkeypatch.setenv("AGENTS_RUNNER_USE_SUPERVISOR", word)
@@ -133,19 +133,19 @@ def test_the_bare_agent_is_run_once(
 
 
 def test_the_prompt_may_come_from_standard_input(orders: list[RunOrder]) -> None:
-    """As it is, with all its lines."""
+    """The prompt is unchanged, with all its lines."""
     assert ordered(orders, "-", stdin="one\ntwo\n").prompt == "one\ntwo\n"
 
 
 def test_any_command_is_an_agent(orders: list[RunOrder]) -> None:
-    """What stands behind `--` is left alone, whatever it looks like."""
+    """Words after `--` are passed on unchanged, even if they look like options."""
     order = ordered(orders, "Build", "--agent", "command", "--", "make", "--quiet", "--", "all")
     assert order.argv == ("make", "--quiet", "--", "all")
     assert order.prompt == "Build"
 
 
 def test_each_command_has_limits_of_its_own(orders: list[RunOrder]) -> None:
-    """A rate limit of one program says nothing about another; the same one shares it."""
+    """One program's rate limit does not hold for another; runs of one program share it."""
     words = ("--agent", "claude", "--fallback", "command", "--")
     (claude, one), (_, again), (_, other) = (
         ordered(orders, prompt, *words, "python", script).selection.agents
@@ -158,7 +158,7 @@ def test_each_command_has_limits_of_its_own(orders: list[RunOrder]) -> None:
 
 
 def test_a_command_needs_no_prompt(orders: list[RunOrder]) -> None:
-    """In lists it is then called by its command line."""
+    """Lists then show its command line."""
     order = ordered(orders, "--agent", "command", "--", "sh", "-c", "echo 1")
     assert (order.prompt, order.argv) == ("sh -c 'echo 1'", ("sh", "-c", "echo 1"))
 
@@ -166,7 +166,7 @@ def test_a_command_needs_no_prompt(orders: list[RunOrder]) -> None:
 def test_in_bubblewrap_an_agent_can_write_where_its_login_is(
     orders: list[RunOrder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of the four CLIs works without; where there is no such folder, that is one line."""
+    """Each of the four CLIs needs its folder; without it, one line says so."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "other"))
     monkeypatch.delenv("CODEX_HOME", raising=False)
@@ -198,18 +198,18 @@ def test_in_bubblewrap_an_agent_can_write_where_its_login_is(
 def test_a_sandbox_is_named_with_its_image(
     orders: list[RunOrder], words: list[str], choice: SandboxChoice
 ) -> None:
-    """And the network is as it was asked for."""
+    """The network is set as requested."""
     assert ordered(orders, "x", *words).sandbox == choice
 
 
 def test_a_command_in_a_sandbox_has_no_network_unless_asked(orders: list[RunOrder]) -> None:
-    """Agents cannot work without one, so there it has to be said; commands can."""
+    """Agents need a network, so it must be declared for them; commands do not."""
     words = ("--sandbox", "bubblewrap", "--agent", "command", "--", "true")
     assert not ordered(orders, *words).sandbox.network
 
 
 def test_hosts_are_all_of_the_network_that_is_reached(orders: list[RunOrder]) -> None:
-    """`vendor` stands for those of each agent, and nothing need be said of the network."""
+    """`vendor` stands for each agent's hosts, and `--network` need not be given."""
     words = ("x", "--agent", "claude", "--fallback", "codex", "--sandbox", "docker:i")
     sandbox = ordered(orders, *words, "--allow-host", "pypi.org", "--allow-host", "vendor").sandbox
     assert not sandbox.network
@@ -264,7 +264,7 @@ def test_hosts_are_all_of_the_network_that_is_reached(orders: list[RunOrder]) ->
 def test_a_wrong_call_is_refused_with_one_line(
     orders: list[RunOrder], words: list[str], line: str
 ) -> None:
-    """It names what was given and what would do, and nothing is begun."""
+    """The line names the value got and the value wanted, and no run begins."""
     result = call(*words)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -276,7 +276,7 @@ def test_a_wrong_call_is_refused_with_one_line(
 
 @pytest.mark.parametrize("words", [["run", "x"], ["runs", "resume", "x"]])
 def test_json_and_quiet_contradict_each_other(orders: list[RunOrder], words: list[str]) -> None:
-    """One of them was meant."""
+    """The user can have meant only one of them."""
     result = CliRunner().invoke(main, [*words, "--json", "--quiet"])
     assert result.exit_code == 2
     assert "contradict" in result.stderr
@@ -284,7 +284,7 @@ def test_json_and_quiet_contradict_each_other(orders: list[RunOrder], words: lis
 
 @pytest.mark.parametrize("words", [["run"], ["runs"], ["runs", "show"], ["runs", "resume"]])
 def test_help_teaches(words: list[str]) -> None:
-    """Every command says what it is for; `run` also its exit codes, liveness and state."""
+    """Each command says what it is for; `run` also explains exit codes, liveness and state."""
     text = CliRunner().invoke(main, [*words, "--help"]).stdout
     assert "Usage: " in text
     if words == ["run"]:

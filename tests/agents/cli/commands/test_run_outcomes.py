@@ -17,7 +17,7 @@ PYTHON = ("--", sys.executable, "-c")
 
 
 def test_what_fails_is_tried_again_until_it_is_done(terminal: Terminal) -> None:
-    """The answer alone is on standard output; attempts, reasons and waits on the other."""
+    """Standard output has the answer alone; standard error has attempts, reasons and waits."""
     done = terminal.call("run", "tidy up", *COMMAND, *PYTHON, FAILS_TWICE)
     assert (done.returncode, done.stdout) == (0, "done: tidy up\n")
     for line in (
@@ -36,7 +36,7 @@ def test_what_fails_is_tried_again_until_it_is_done(terminal: Terminal) -> None:
 
 
 def test_a_program_gets_one_object_for_each_event(terminal: Terminal) -> None:
-    """What the agent said has the same names for every CLI; the result comes last."""
+    """An agent's events have the same names for every CLI; the result comes last."""
     done = terminal.call("run", "--json", *COMMAND, *PYTHON, SPEAKS_JSON)
     assert (done.returncode, done.stderr) == (0, "")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -52,7 +52,7 @@ def test_a_program_gets_one_object_for_each_event(terminal: Terminal) -> None:
 
 
 def test_a_run_that_fails_has_the_exit_status_of_its_last_attempt(terminal: Terminal) -> None:
-    """And one line why, also if nothing else was to be shown."""
+    """One line tells the reason, even if the output was to be quiet."""
     fails = "import sys; sys.exit(3)"
     done = terminal.call("run", "-q", *COMMAND, "--max-retries", "0", *PYTHON, fails)
     assert (done.returncode, done.stdout) == (3, "")
@@ -61,7 +61,7 @@ def test_a_run_that_fails_has_the_exit_status_of_its_last_attempt(terminal: Term
 
 
 def test_a_prompt_from_standard_input_may_be_long(terminal: Terminal) -> None:
-    """The agent gets it as it was."""
+    """The agent gets it unchanged."""
     prompt = "x" * 50_000 + "\ny"
     script = "import os; print(len(os.environ['OTPY_PROMPT']))"
     done = terminal.call("run", "-", "-q", *COMMAND, *PYTHON, script, stdin=prompt)
@@ -69,7 +69,7 @@ def test_a_prompt_from_standard_input_may_be_long(terminal: Terminal) -> None:
 
 
 def test_a_prompt_of_any_length_arrives(terminal: Terminal) -> None:
-    """In a file that no other user can read, as no variable could hold it."""
+    """It is in a file that no other user can read, as no variable could hold it."""
     script = (
         "import os; file = os.environ['OTPY_PROMPT_FILE']; print(len(open(file).read()),"
         " 'OTPY_PROMPT' in os.environ, oct(os.stat(os.path.dirname(file)).st_mode & 0o77))"
@@ -79,7 +79,7 @@ def test_a_prompt_of_any_length_arrives(terminal: Terminal) -> None:
 
 
 def test_an_agent_that_is_not_installed_is_named_with_what_to_type(terminal: Terminal) -> None:
-    """If no other can take over, nothing is begun."""
+    """If no other agent can take over, no run begins."""
     done = terminal.call_here("run", "x", "--agent", "claude", env={"PATH": "/nowhere"})
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
@@ -88,7 +88,7 @@ def test_an_agent_that_is_not_installed_is_named_with_what_to_type(terminal: Ter
 
 
 def test_a_file_that_cannot_be_run_is_named_with_what_to_do(terminal: Terminal) -> None:
-    """It is not looked for on the PATH, and there is nothing to install."""
+    """It is not searched on the PATH, and there is nothing to install."""
     (terminal.folder / "tidy.py").write_text("print('hi')\n", encoding="utf-8")
     done = terminal.call_here("run", "--agent", "command", "--", "./tidy.py")
     assert (done.returncode, done.stdout) == (1, "")
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_run_is_named_with_what_to_do(terminal: Terminal) 
 
 
 def test_an_agent_that_is_not_installed_gives_way_to_the_next(terminal: Terminal) -> None:
-    """With the hint and the switch on lines of their own."""
+    """The hint is printed, and the switch."""
     words = ("--agent", "claude", "--fallback", "command")
     script = "print('done')"
     done = terminal.call("run", "x", *words, *PYTHON, script, env={"PATH": "/nowhere"})
@@ -116,7 +116,7 @@ def test_an_agent_that_is_not_installed_gives_way_to_the_next(terminal: Terminal
 def test_what_cannot_be_begun_is_refused_with_one_line(
     terminal: Terminal, words: tuple[str, ...], status: int, line: str
 ) -> None:
-    """Nothing is stored then."""
+    """No run is stored then."""
     nowhere = {"DOCKER_HOST": "unix:///nowhere.sock"}
     done = terminal.call("run", *words, "--agent", "command", "--", "true", env=nowhere)
     assert (done.returncode, done.stdout) == (status, "")
@@ -127,7 +127,7 @@ def test_what_cannot_be_begun_is_refused_with_one_line(
 
 
 def test_silence_is_ended_if_asked(terminal: Terminal) -> None:
-    """As often as there are retries; then the run has failed."""
+    """Each attempt is ended at its deadline; after the last retry the run has failed."""
     limits = ("--liveness", "deadline:0.3", "--max-retries", "1")
     done = terminal.call("run", *COMMAND, *limits, *PYTHON, HANGS)
     assert done.returncode == 1
@@ -136,7 +136,7 @@ def test_silence_is_ended_if_asked(terminal: Terminal) -> None:
 
 
 def test_secrets_are_never_shown_nor_stored(terminal: Terminal) -> None:
-    """Neither those with a telling name nor those that are declared."""
+    """Secrets by name are hidden, and so are declared ones."""
     script = "import os; print(os.environ['MY_TOKEN'], os.environ['CARGO'])"
     env = {"MY_TOKEN": "open-sesame", "CARGO": "hidden-gold"}
     words = ("--secret", "CARGO", "--env", "MY_TOKEN")
@@ -152,7 +152,7 @@ def test_secrets_are_never_shown_nor_stored(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize("closed", [1, 2])
 def test_a_closed_stream_does_not_end_the_run(terminal: Terminal, closed: int) -> None:
-    """Nobody looks; the work is done all the same, and no traceback is written."""
+    """The work is done without a reader, and no traceback is written."""
     argv = terminal.argv("run", *COMMAND, *PYTHON, FAILS_TWICE)
     process = subprocess.Popen(
         argv,
@@ -177,7 +177,7 @@ def test_a_closed_stream_does_not_end_the_run(terminal: Terminal, closed: int) -
 
 
 def test_a_run_works_without_any_stream(terminal: Terminal) -> None:
-    """As under a daemon that has closed them all."""
+    """A daemon may have closed them all."""
     line = '"$@" <&- >&- 2>&-'
     argv = terminal.argv("run", *COMMAND, *PYTHON, FAILS_TWICE)
     done = subprocess.run(
@@ -192,7 +192,7 @@ def test_a_run_works_without_any_stream(terminal: Terminal) -> None:
 
 
 def test_what_an_agent_leaves_is_in_the_folder_it_was_told(terminal: Terminal) -> None:
-    """Its names are shown with the run."""
+    """The folder and its files are shown with the run."""
     script = "import os, pathlib; pathlib.Path(os.environ['OTPY_ARTIFACTS'], 'a.txt').touch()"
     words = ("--artifacts", "out")
     done = terminal.call("run", *COMMAND, *words, *PYTHON, script + "; print('ok')")

@@ -1,4 +1,4 @@
-"""What `otpy-agents run` and `runs` say where they cannot do what they are asked: one line."""
+"""`otpy-agents run` and `runs` refuse what they cannot do with one line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def shell(terminal: Terminal, line: str, *words: str) -> subprocess.CompletedPro
 
 
 def refused(done: subprocess.CompletedProcess[str], status: int) -> str:
-    """Return the one line that was said."""
+    """Return the one line of the refusal."""
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("otpy-agents: ")
@@ -70,7 +70,7 @@ def foreign(folder: Path) -> str:
 def test_a_state_file_that_is_none_is_named(
     terminal: Terminal, spoil: Callable[[Path], str], words: list[str]
 ) -> None:
-    """With what to do about it; it is left as it is, and nothing is begun."""
+    """The line says what is wanted; the file stays unchanged, and no run begins."""
     line = spoil(terminal.folder)
     done = terminal.call_here(*words, env={"OTPY_STATE": str(terminal.folder / "runs")})
     assert line in refused(done, 1)
@@ -78,7 +78,7 @@ def test_a_state_file_that_is_none_is_named(
 
 @pytest.mark.parametrize("place", ["/proc/runs", "/sys/folder/runs"])
 def test_a_state_file_that_cannot_be_made_is_named(terminal: Terminal, place: str) -> None:
-    """As on a disk that nobody may write to; the work is not begun without it."""
+    """The disk may be read-only; the work does not begin without the file."""
     done = terminal.call_here("run", "--state", place, *PYTHON, "open('did', 'w')")
     line = refused(done, 1)
     assert line.startswith(f"otpy-agents: {place}: got ")
@@ -87,7 +87,7 @@ def test_a_state_file_that_cannot_be_made_is_named(terminal: Terminal, place: st
 
 
 def without_rights(*argv: str) -> list[str]:
-    """Return a command that is held off by the rights of files even if root types it."""
+    """Return a command that obeys the rights of files even when root types it."""
     held = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
     return [*(held if os.geteuid() == 0 else []), *argv]
 
@@ -97,7 +97,7 @@ def without_rights(*argv: str) -> list[str]:
 def test_a_state_file_that_may_not_be_read_is_named(
     terminal: Terminal, words: list[str], closed: str
 ) -> None:
-    """It may well be there: nobody is told that there are no runs."""
+    """The file may exist, so the line does not claim that there are no runs."""
     assert terminal.call_here("run", "-q", *PYTHON, "print(1)").returncode == 0
     path = terminal.folder / closed
     mode = path.stat().st_mode
@@ -128,18 +128,18 @@ def test_a_state_file_that_may_not_be_read_is_named(
 def test_a_prompt_that_cannot_be_read_is_refused(
     terminal: Terminal, given: bytes, words: str
 ) -> None:
-    """Whatever standard input is."""
+    """Standard input may be empty, or not text."""
     assert words in refused(terminal.call_here("run", "-", *PYTHON, "1", stdin=given), 2)
 
 
 def test_a_closed_standard_input_is_refused(terminal: Terminal) -> None:
-    """There is none to read a prompt from."""
+    """A closed standard input has no prompt."""
     line = refused(shell(terminal, '"$@" <&-', "run", "-", *PYTHON, "1"), 2)
     assert "PROMPT: got a closed standard input, wanted some text on it" in line
 
 
 def test_a_folder_that_is_no_text_is_refused(terminal: Terminal) -> None:
-    """It could not be stored with the run."""
+    """Such a path could not be stored with the run."""
     terminal.folder = terminal.folder / os.fsdecode(b"b\xff")
     terminal.folder.mkdir()
     assert "wanted a path in UTF-8" in refused(terminal.call_here("run", *PYTHON, "1"), 2)
@@ -149,7 +149,7 @@ def test_a_folder_that_is_no_text_is_refused(terminal: Terminal) -> None:
     "words", [["runs", "--all"], ["runs", "show"], ["runs", "policy"], ["run", "--help"], ["-h"]]
 )
 def test_output_that_does_not_fit_is_one_line(terminal: Terminal, words: list[str]) -> None:
-    """On a full disk; with the status 1, whether it is buffered or not."""
+    """On a full disk the status is 1, with buffered output and without."""
     assert terminal.call_here("run", "-q", *PYTHON, "print(1)").returncode == 0
     if words[-1] == "show":
         words = [*words, terminal.runs()[0]["id"]]
@@ -160,7 +160,7 @@ def test_output_that_does_not_fit_is_one_line(terminal: Terminal, words: list[st
 
 @pytest.mark.parametrize("words", [["runs", "--all", "--json"], ["runs", "policy"]])
 def test_a_reader_that_has_had_enough_is_told_nothing(terminal: Terminal, words: list[str]) -> None:
-    """As `head` has."""
+    """`head` is such a reader."""
     assert terminal.call_here("run", "-q", *PYTHON, "print(1)").returncode == 0
     done = shell(terminal, '"$@" | true; exit ${PIPESTATUS[0]}', *words)
     assert done.returncode in {0, 1}
@@ -168,7 +168,7 @@ def test_a_reader_that_has_had_enough_is_told_nothing(terminal: Terminal, words:
 
 
 def test_an_answer_that_does_not_fit_is_not_lost(terminal: Terminal) -> None:
-    """The line says where it is."""
+    """The line shows the command that prints it."""
     done = shell(terminal, '"$@" >/dev/full', "run", "-q", *PYTHON, "print('the answer')")
     line = refused(done, 1)
     assert "standard output: No space left on device" in line
@@ -178,7 +178,7 @@ def test_an_answer_that_does_not_fit_is_not_lost(terminal: Terminal) -> None:
 
 
 def test_letters_that_the_output_does_not_know_are_shown_as_numbers(terminal: Terminal) -> None:
-    """They end nothing."""
+    """They do not end the run."""
     ascii_only = {"PYTHONIOENCODING": "ascii"}
     script = "import sys; sys.stdout.buffer.write('caf\\xe9'.encode())"
     done = terminal.call("run", "-q", *PYTHON, script, env=ascii_only)
@@ -186,7 +186,7 @@ def test_letters_that_the_output_does_not_know_are_shown_as_numbers(terminal: Te
 
 
 def test_what_to_type_elsewhere_names_the_state_file_that_was_named(terminal: Terminal) -> None:
-    """The other terminal would look into another one."""
+    """Without it, the other terminal would read another file."""
     place = terminal.folder / "my runs"
     running = terminal.start("run", "--state", str(place), *SLOW, FAILS_TWICE)
     running.said("cuts it")
@@ -199,7 +199,7 @@ def test_what_to_type_elsewhere_names_the_state_file_that_was_named(terminal: Te
 
 @pytest.mark.parametrize("words", [[], ["runs", "foo"], ["foo"], ["runs", "show"], ["up"]])
 def test_a_command_line_that_means_nothing_has_status_2(words: list[str]) -> None:
-    """One line says why and how it is used; who types nothing at all is taught."""
+    """One line has the reason and the usage; without any words the help is shown."""
     result = CliRunner().invoke(main, words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Usage: " in result.stderr
@@ -207,7 +207,7 @@ def test_a_command_line_that_means_nothing_has_status_2(words: list[str]) -> Non
 
 
 def test_a_folder_of_artifacts_that_cannot_be_is_named(terminal: Terminal) -> None:
-    """Before anything is stored or started, and without a word on programs to install."""
+    """The error comes before a run is stored or started, without advice to install a program."""
     (terminal.folder / "file").touch()
     done = terminal.call_here("run", "--artifacts", "file/out", "--agent", "command", "--", "ls")
     path = terminal.folder / "file" / "out"
@@ -220,7 +220,7 @@ def test_a_folder_of_artifacts_that_cannot_be_is_named(terminal: Terminal) -> No
 def test_a_run_that_its_host_cannot_go_on_with_is_resumed_where_it_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The line can be typed as it stands, also if the state file was named."""
+    """The line can be typed unchanged, also if the state file was named."""
 
     async def submit(*_: object) -> None:
         raise RunBroken("0a", "it broke")
@@ -235,7 +235,7 @@ def test_a_run_that_its_host_cannot_go_on_with_is_resumed_where_it_is_stored(
 
 @pytest.fixture
 def small_disk(terminal: Terminal) -> Iterator[Path]:
-    """A disk of 600 KB, if the machine lets us have one."""
+    """A disk of 600 KB, if the machine allows one."""
     place = terminal.folder / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(place)]
@@ -259,9 +259,9 @@ print(json.dumps({"type": "result", "text": "answer"}))
 
 
 def test_an_agent_that_fills_the_disk_goes_on(terminal: Terminal, small_disk: Path) -> None:
-    """One line says so of the store and one of the log, without a traceback; runs can be looked at.
+    """One line tells it of the store and one of the log, without a traceback; runs can be listed.
 
-    All is stored in the end.
+    In the end everything is stored.
     """
     state = str(small_disk / "runs.sqlite3")
     running = terminal.start("run", "--state", state, *PYTHON, FILLS)
@@ -280,7 +280,7 @@ def test_an_agent_that_fills_the_disk_goes_on(terminal: Terminal, small_disk: Pa
 
 
 def test_runs_are_looked_at_on_a_full_disk(terminal: Terminal, small_disk: Path) -> None:
-    """Also while no host has the file open; what needs room is refused in one line."""
+    """They can be listed without a host, too; a command that needs space is refused in one line."""
     state = str(small_disk / "runs.sqlite3")
     done = terminal.call_here("run", "-q", "--state", state, *PYTHON, "print(1)")
     assert done.returncode == 0

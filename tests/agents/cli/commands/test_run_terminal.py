@@ -42,12 +42,12 @@ class Screen:
         os.close(theirs)
 
     def until(self, *words: str) -> None:
-        """Read on until all of these have been shown."""
+        """Read until all of these words have been shown."""
         while not all(word in self.shown for word in words):
             self.shown += os.read(self._ours, 65536).decode()
 
     def cut(self, terminal: Terminal, command: str) -> None:
-        """Type a command of the last line in another terminal."""
+        """Type the command from the last line in another terminal."""
         run = self.shown.rpartition(command)[2].split()[0].rstrip("`")
         done = terminal.call(*command.split()[1:], run)
         assert done.returncode == 0, done.stderr
@@ -56,7 +56,7 @@ class Screen:
         os.write(self._ours, keys.encode())
 
     def end(self) -> int:
-        with suppress(OSError):  # how Linux tells that the other end is closed
+        with suppress(OSError):  # Linux reports the closed other end so
             while data := os.read(self._ours, 65536):
                 self.shown += data.decode()
         return self.process.wait(PATIENCE)
@@ -74,7 +74,7 @@ def screen(terminal: Terminal, *words: str, columns: int = 120) -> Generator[Scr
 
 
 def test_a_wait_is_counted_down_with_what_to_type(terminal: Terminal) -> None:
-    """Drawn in place; the command that is shown, typed elsewhere, cuts it."""
+    """The countdown is redrawn in place; the shown command, typed elsewhere, cuts the wait."""
     with screen(terminal, "tidy up", *PYTHON, FAILS_TWICE) as first:
         first.until("retry 1 in 9:59 (backoff)", "retry 1 in 9:58 (backoff)")
         first.cut(terminal, "otpy-agents runs retry-now ")
@@ -88,7 +88,7 @@ def test_a_wait_is_counted_down_with_what_to_type(terminal: Terminal) -> None:
 
 
 def test_ctrl_c_is_pressed(terminal: Terminal) -> None:
-    """The agent is not hit by the key itself, which goes to the foreground of the terminal."""
+    """The key's own signal goes to the terminal's foreground, and does not reach the agent."""
     with screen(terminal, *PYTHON, HANGS) as first:
         first.until("working", "up")
         run = terminal.runs()[0]["id"]
@@ -100,7 +100,7 @@ def test_ctrl_c_is_pressed(terminal: Terminal) -> None:
 
 
 def test_ctrl_c_is_pressed_twice(terminal: Terminal) -> None:
-    """Who has no patience with a stubborn agent gets rid of it."""
+    """A stubborn agent is killed at the second press."""
     with screen(terminal, *PYTHON, STUBBORN) as first:
         first.until("working", "up")
         run = terminal.runs()[0]["id"]
@@ -125,7 +125,7 @@ def test_a_terminal_of_80_columns_is_enough_for_what_to_type(terminal: Terminal)
 
 
 def test_nothing_is_drawn_if_asked(terminal: Terminal) -> None:
-    """And an answer cannot harm the terminal."""
+    """An answer cannot harm the terminal either."""
     with screen(terminal, "-q", *PYTHON, "print('\\x1b[2Jgone')") as first:
         assert first.end() == 0
     assert first.shown == "\\x1b[2Jgone\r\n"

@@ -1,4 +1,4 @@
-"""How a run in the foreground is shown."""
+"""The views of a run in the foreground."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def line(*facts: Fact, now: float = 103.0) -> str:
 
 
 def test_the_line_tells_who_works_since_when_and_at_what() -> None:
-    """With what it has spent so far and the tool it uses."""
+    """The line has its usage so far and its current tool."""
     facts = (BEGAN, ATTEMPT, RUNS, said(ToolStarted("c1", "Bash")))
     assert line(*facts) == f"{RUN}  claude #1  working  3.0 s  Bash"
     usage = Usage(input=1_250_000, output=340, cost_usd=1.5)
@@ -94,14 +94,14 @@ def test_a_wait_is_counted_down_and_says_how_to_cut_it() -> None:
 
 
 def test_a_silence_is_shown_until_the_agent_says_something() -> None:
-    """Counted from its last word."""
+    """The silence counts from the agent's last output."""
     quiet = Quiet(**AT, number=1, seconds=60.0)
     assert "silent for 63 s" in line(BEGAN, ATTEMPT, RUNS, quiet)
     assert "silent" not in line(BEGAN, ATTEMPT, RUNS, quiet, said(Text("hm")))
 
 
 def test_no_time_that_is_shown_follows_a_clock_that_was_set() -> None:
-    """An hour forward: the attempt runs as long as before, and the wait ends when it would have."""
+    """After an hour forward, attempt and wait show the same times as before."""
     now = line(BEGAN, ATTEMPT, RUNS, now=110.0)
     before = ClockSet(**AT, by=3600.0, until=None)
     assert line(BEGAN, ATTEMPT, RUNS, before, now=3710.0) == now
@@ -121,7 +121,7 @@ def test_no_time_that_is_shown_follows_a_clock_that_was_set() -> None:
         (said(Text("secret thoughts")), None),
         (FAILED, "attempt 1: failed: network  1.2k+34 tokens $0.0500  no route to host"),
         (WAITS, f"waits 12 s for the backoff; `otpy-agents runs retry-now {RUN}` cuts it"),
-        (AgentSwitched(**AT, source="claude", target="codex"), None),  # its log line says it
+        (AgentSwitched(**AT, source="claude", target="codex"), None),  # its log line tells it
         (Quiet(**AT, number=1, seconds=60.0), "attempt 1: silent for 60 s"),
         (LogLine(**AT, text="[supervisor] hello"), "[supervisor] hello"),
         (
@@ -132,12 +132,12 @@ def test_no_time_that_is_shown_follows_a_clock_that_was_set() -> None:
     ],
 )
 def test_what_is_worth_a_line_gets_one(fact: Fact, text: str | None) -> None:
-    """And nothing else does."""
+    """Other facts get no line."""
     assert told(fact) == text
 
 
 def test_plain_lines_begin_with_the_seconds_since_the_start() -> None:
-    """Without anything that could move the cursor."""
+    """A line contains nothing that could move the cursor."""
     stream = io.StringIO()
     view = PlainRunView(stream)
     view.take(BEGAN)
@@ -153,7 +153,7 @@ def test_plain_lines_begin_with_the_seconds_since_the_start() -> None:
 
 
 def test_json_has_one_object_for_each_fact() -> None:
-    """With the stable name of the fact and all it holds."""
+    """An object has the fact's stable name and all its values."""
     stream = io.StringIO()
     view = JsonRunView(stream)
     for fact in (BEGAN, said(ToolStarted("c1", "Bash")), WAITS, ENDED):
@@ -175,7 +175,7 @@ def test_json_has_one_object_for_each_fact() -> None:
 
 
 def test_a_terminal_keeps_one_line_and_gets_itself_back() -> None:
-    """What happens stands above it; tools are in the line, and get none of their own."""
+    """Events stand above that line; tools appear in it, without lines of their own."""
     stream = io.StringIO()
     view = LiveRunView(Console(file=stream, force_terminal=True, width=100))
     for fact in (BEGAN, ATTEMPT, RUNS, said(ToolStarted("c1", "Bash"))):
@@ -195,7 +195,7 @@ class Closed(io.StringIO):
 
 
 def test_a_run_goes_on_when_nobody_looks_any_more() -> None:
-    """The first line that cannot be written is the last that is tried."""
+    """After the first line that cannot be written, the view writes no more."""
     stream = Closed()
     view = SteadyRunView(PlainRunView(stream), stream)
     view.take(BEGAN)
@@ -216,17 +216,17 @@ def test_a_run_goes_on_when_nobody_looks_any_more() -> None:
     ],
 )
 def test_durations_are_said_as_a_person_would(seconds: float, text: str) -> None:
-    """Short ones are cut, so that nothing looks over before it is; long ones have two units."""
+    """Short ones are rounded down, so that none ends early; long ones have two units."""
     assert span(seconds) == text
 
 
 def test_money_and_tokens_are_short() -> None:
-    """Small sums keep the digits that matter; nothing is said of nothing."""
+    """Small sums keep the significant digits; an empty usage is an empty text."""
     assert (money(0.0123), money(2), spent(Usage())) == ("$0.0123", "$2.00", "")
 
 
 def test_an_answer_cannot_harm_a_terminal() -> None:
-    """Line ends and tabs stay what they are."""
+    """Line ends and tabs stay unchanged."""
     assert harmless("a\tb\n\x1b]0;c\x07") == "a\tb\n\\x1b]0;c\\x07"
 
 
@@ -235,5 +235,5 @@ def test_an_answer_cannot_harm_a_terminal() -> None:
     [(-1, "0:00"), (0.2, "0:01"), (8.1, "0:09"), (599, "9:59"), (3600, "1:00:00")],
 )
 def test_a_countdown_goes_by_the_second(seconds: float, text: str) -> None:
-    """Rounded up, so that it is at nothing only when the wait is over."""
+    """It is rounded up, so that it shows 0 only at the end of the wait."""
     assert countdown(seconds) == text

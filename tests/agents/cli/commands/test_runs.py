@@ -1,4 +1,4 @@
-"""`otpy-agents runs` over a store in which other programs have left their runs."""
+"""`otpy-agents runs` over a store with runs of other programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def call(state: Path, *words: str) -> Result:
 
 
 def living(state: Path, look: Callable[[], Result], *runs: str) -> Result:
-    """Return what a terminal sees while a host has these runs."""
+    """Return the output of a terminal while a host holds these runs."""
 
     async def main() -> Result:
         async with RunStore(state) as store:
@@ -54,7 +54,7 @@ def living(state: Path, look: Callable[[], Result], *runs: str) -> Result:
 
 
 def left(state: Path, work: Callable[[RunStore], Coroutine[Any, Any, object]]) -> None:
-    """Let a host do something and end."""
+    """Let a host do some work and end."""
 
     async def main() -> None:
         async with RunStore(state) as store:
@@ -64,7 +64,7 @@ def left(state: Path, work: Callable[[RunStore], Coroutine[Any, Any, object]]) -
 
 
 def test_where_no_run_was_made_nothing_is_made_either(state: Path) -> None:
-    """A look at runs leaves no file behind."""
+    """Listing runs leaves no file behind."""
     result = call(state)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "no run is going on; --all lists the others" in result.stderr
@@ -75,7 +75,7 @@ def test_where_no_run_was_made_nothing_is_made_either(state: Path) -> None:
 
 
 def test_a_run_is_listed_while_it_goes_on(state: Path) -> None:
-    """With what it waits for, who works on it, how often it was tried, and what it shall do."""
+    """The row has its status, agent, number of attempts and prompt."""
     result = living(state, lambda: call(state))
     assert result.exit_code == 0
     head, row = result.stdout.splitlines()
@@ -85,7 +85,7 @@ def test_a_run_is_listed_while_it_goes_on(state: Path) -> None:
 
 
 def test_a_run_whose_host_is_dead_is_interrupted(state: Path) -> None:
-    """And the line below says what to type."""
+    """The line below shows the command to type."""
     left(state, lambda store: put(store, RUN, waiting(1000.0, FAILED)))
     result = call(state)
     assert result.stdout.splitlines()[1].split()[:3] == [RUN, "interrupted", "claude"]
@@ -94,7 +94,7 @@ def test_a_run_whose_host_is_dead_is_interrupted(state: Path) -> None:
 
 
 def test_those_that_are_over_are_listed_if_asked_for(state: Path) -> None:
-    """`--all` has them all."""
+    """`--all` lists them too."""
     over = evolve(waiting(0, record()), wait=None, phase=RunPhase.COMPLETE, ending=Ending.SUCCEEDED)
     left(state, lambda store: put(store, RUN, over, exit_code=0))
     assert call(state).stdout == ""
@@ -102,7 +102,7 @@ def test_those_that_are_over_are_listed_if_asked_for(state: Path) -> None:
 
 
 def test_a_program_gets_one_object_for_each_run(state: Path) -> None:
-    """Nothing is cut there."""
+    """Its values are not cut."""
     result = living(state, lambda: call(state, "--json"))
     (run,) = [json.loads(line) for line in result.stdout.splitlines()]
     assert run["id"] == RUN
@@ -112,7 +112,7 @@ def test_a_program_gets_one_object_for_each_run(state: Path) -> None:
 
 
 def test_a_run_is_shown_with_all_its_attempts(state: Path) -> None:
-    """What it waits for and how to cut that, who told it what, and each attempt with its reason."""
+    """The wait and how to cut it, the commands and their authors, each attempt with its reason."""
 
     async def work(store: RunStore) -> Result:
         account = VendorAccount("codex")
@@ -149,7 +149,7 @@ def test_a_run_is_shown_with_all_its_attempts(state: Path) -> None:
 
 
 def test_a_run_that_is_over_is_shown_with_its_answer(state: Path) -> None:
-    """How it ended, what that took, and what the agent said."""
+    """It shows its end, its usage and its answer."""
     over = evolve(waiting(0, record()), wait=None, phase=RunPhase.COMPLETE, ending=Ending.SUCCEEDED)
     left(state, lambda store: put(store, RUN, over, exit_code=0, answer="It\x1b was\nthe clock."))
     text = call(state, "show", RUN).stdout
@@ -163,7 +163,7 @@ def test_a_run_that_is_over_is_shown_with_its_answer(state: Path) -> None:
 
 
 def test_a_run_that_cannot_be_read_is_shown_as_far_as_it_can(state: Path) -> None:
-    """As after an update by another program that shares the file."""
+    """Another program that shares the file may be newer."""
 
     async def work(store: RunStore) -> None:
         lease = await put(store, RUN, waiting(0.0))
@@ -176,7 +176,7 @@ def test_a_run_that_cannot_be_read_is_shown_as_far_as_it_can(state: Path) -> Non
 
 
 def test_an_id_may_be_cut_as_long_as_it_is_plain_which_is_meant(state: Path) -> None:
-    """Otherwise one line names those that begin so."""
+    """An ambiguous or unknown one is refused with one line."""
     others = ("aa00000001", "aa00000002", "ab00000003")
     shown = living(state, lambda: call(state, "show", "AB"), *others)
     assert "ab00000003" in shown.stdout
@@ -190,7 +190,7 @@ def test_an_id_may_be_cut_as_long_as_it_is_plain_which_is_meant(state: Path) -> 
 
 
 def test_a_command_is_carried_out_by_the_host_of_the_run(state: Path) -> None:
-    """What the run answers is printed; a refusal is, too, with status 1."""
+    """The run's answer is printed; a refusal is printed too, with status 1."""
 
     async def agrees(command: OperatorCommand) -> str:
         return f"{command.name} of {command.text('run')[:4]}"
@@ -215,7 +215,7 @@ def test_a_command_is_carried_out_by_the_host_of_the_run(state: Path) -> None:
 
 @pytest.mark.parametrize("name", ["retry-now", "cancel-retry", "force-fallback"])
 def test_a_run_without_a_host_cannot_be_commanded(state: Path, name: str) -> None:
-    """One line says what to type instead."""
+    """One line shows the command to type instead."""
     left(state, lambda store: put(store, RUN, waiting(1000.0)))
     result = call(state, name, RUN)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -224,7 +224,7 @@ def test_a_run_without_a_host_cannot_be_commanded(state: Path, name: str) -> Non
 
 
 def test_a_run_that_is_over_cannot_be_commanded(state: Path) -> None:
-    """One line says how it ended."""
+    """One line tells its end."""
     stopped = record(stopped=StopCause.CANCEL)
     over = evolve(waiting(0, stopped), wait=None, phase=RunPhase.COMPLETE, ending=Ending.CANCELLED)
     left(state, lambda store: put(store, RUN, over, exit_code=130))
@@ -236,7 +236,7 @@ def test_a_run_that_is_over_cannot_be_commanded(state: Path) -> None:
 def test_the_state_file_may_be_named_before_and_behind_the_command(
     state: Path, tmp_path: Path
 ) -> None:
-    """The one that is nearer wins."""
+    """The option nearer to the end wins."""
     left(state, lambda store: put(store, RUN, waiting(1000.0)))
     other = str(tmp_path / "nowhere")
     for words in (
@@ -248,7 +248,7 @@ def test_the_state_file_may_be_named_before_and_behind_the_command(
 
 
 def test_the_policy_is_printed_as_a_run_would_have_it() -> None:
-    """With the options of `run`."""
+    """It takes the options of `run`."""
     runner = CliRunner()
     assert runner.invoke(main, ["runs", "policy"]).stdout == f"{RetryPolicy().table()}\n"
     changed = runner.invoke(main, ["runs", "policy", "--max-retries", "1", "--fatal-scope=agent"])
@@ -261,7 +261,7 @@ def test_the_policy_is_printed_as_a_run_would_have_it() -> None:
 def test_of_a_host_that_does_not_listen_it_is_said_where_to_resume(
     state: Path,
 ) -> None:
-    """With the state file, if that was named."""
+    """The command names the state file, if the user named it."""
     words = ["runs", "cancel", RUN, "--state", str(state)]
     result = living(state, lambda: CliRunner().invoke(main, words))
     assert result.exit_code == 1

@@ -72,13 +72,13 @@ def state(site: Site) -> Path:
 
 
 def runs(site: Site) -> list[tuple[str, str]]:
-    """Return the runs of all hosts: id and status."""
+    """Return the id and status of the runs of all hosts."""
     with closing(sqlite3.connect(state(site))) as database:
         return database.execute("SELECT id, status FROM run ORDER BY created").fetchall()
 
 
 def test_agents_and_programs_work_side_by_side(site: Site) -> None:
-    """Each by its own way, on one list; what an agent says is shown like output."""
+    """One list has both; an agent's words are shown like output."""
     site.write(bot(site, "a", "ok"), shell("b", "echo hello"))
     host = up(site)
     assert host.end() == 0, host.stderr
@@ -90,7 +90,7 @@ def test_agents_and_programs_work_side_by_side(site: Site) -> None:
 
 
 def test_a_terminal_failure_is_reaped_and_told(site: Site) -> None:
-    """The command exits with 1, and the summary says why."""
+    """The exit status is 1, and the summary has the reason."""
     site.write(bot(site, "a", "fail"))
     host = up(site)
     assert host.end() == 1
@@ -101,7 +101,7 @@ def test_a_terminal_failure_is_reaped_and_told(site: Site) -> None:
 
 
 def test_after_kill_9_the_next_host_goes_on_with_the_same_run(site: Site) -> None:
-    """The stored run is resumed: no second run is begun, and nothing of the first lives on."""
+    """The stored run is resumed: no second run begins, and no process of the first lives on."""
     site.write(bot(site, "a", "hang,ok", grace=0.5))
     host = up(site)
     host.until("mortal.output", "a")
@@ -115,14 +115,14 @@ def test_after_kill_9_the_next_host_goes_on_with_the_same_run(site: Site) -> Non
 
 @pytest.mark.parametrize("event", ["mortal.started", "mortal.queued"])
 def test_after_kill_9_who_waits_for_its_account_goes_on_in_turn(site: Site, event: str) -> None:
-    """Killed while it waits for its account, or then for a place: no attempt is lost."""
+    """An agent killed while it waits for its account, or for a place, loses no attempt."""
     program = shell("b", 'echo b >> "$DID"; test -f "$DID.go" || sleep 60', grace=0.5)
     site.write(bot(site, "a", "limit,ok"), program, parallel=1)
     host = up(site)
     host.until("mortal.started", "b")
     if event == "mortal.queued":
         host.until("mortal.queued", "a")
-    while site.did_what() != ["b"]:  # a worker that has started may not have written yet
+    while site.did_what() != ["b"]:  # a started worker may not have written yet
         time.sleep(0.01)
     host.kill()
     site.did.with_suffix(".go").touch()
@@ -138,7 +138,7 @@ def test_after_kill_9_who_waits_for_its_account_goes_on_in_turn(site: Site, even
 def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(
     site: Site, end: signal.Signals
 ) -> None:
-    """Whatever ended its host while the answer was looked into, the work is not paid for again."""
+    """The host may end in any way during the verification; finished work is not paid for again."""
     look = ["sh", "-c", "[ -e {here}/go ] || { echo >{here}/looks; exec sleep 60; }"]
     site.write(bot(site, "a", "ok,fail", grace=0.5, verify=look))
     host = up(site)
@@ -156,7 +156,7 @@ def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(
 
 
 def test_a_fresh_start_gives_the_old_run_up(site: Site) -> None:
-    """What a killed host has left at work is ended before anything is begun."""
+    """The run of a killed host is ended, and a new one begins."""
     site.write(bot(site, "a", "hang,hang,ok", grace=0.5))
     host = up(site)
     host.until("mortal.output", "a")
@@ -169,7 +169,7 @@ def test_a_fresh_start_gives_the_old_run_up(site: Site) -> None:
 
 
 def test_a_stopped_host_stops_its_agents_and_the_next_resumes_the_session(site: Site) -> None:
-    """The second life goes on in the session of the first, and knows that it was interrupted."""
+    """The second life goes on in the first one's session, as its second attempt."""
     site.write(bot(site, "a", "hang,ok", grace=0.5))
     host = up(site)
     host.until("mortal.output", "a")
@@ -182,7 +182,7 @@ def test_a_stopped_host_stops_its_agents_and_the_next_resumes_the_session(site: 
 
 
 def test_a_bad_rule_file_is_one_line(site: Site) -> None:
-    """It is found before anything is started."""
+    """The error is found before any agent starts."""
     site.write(bot(site, "a", "ok"), rule_file="rules.yaml")
     (site.folder / "rules.yaml").write_text("rules: 3\n", encoding="utf-8")
     host = up(site)
@@ -192,7 +192,7 @@ def test_a_bad_rule_file_is_one_line(site: Site) -> None:
 
 
 def git(folder: Path, *words: str) -> str:
-    """Return what git says in a repository."""
+    """Return git's output in a repository."""
     return subprocess.run(
         ["git", "-c", "user.name=n", "-c", "user.email=e@x", *words],
         cwd=folder, check=True, capture_output=True, text=True,
@@ -201,7 +201,7 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.mark.parametrize("options", [("--fresh",), ()])
 def test_who_begins_anew_does_not_see_the_old_work(site: Site, options: tuple[str, ...]) -> None:
-    """After `--fresh`, and with another definition: it is on a branch, and the branch is named."""
+    """After `--fresh`, or with another definition, the old work is on a branch, which is named."""
     repository = site.folder / "repository"
     repository.mkdir()
     git(repository, "init", "-q")

@@ -1,4 +1,4 @@
-"""`otpy-agents up` with budgets, and agents that tell what they spend as they work."""
+"""`otpy-agents up` with budgets, and agents that tell their usage as they work."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REQUEST = 1525
 
 
 def typed(site: Site, *words: str) -> str:
-    """Type a command in another terminal, and return what it says."""
+    """Type a command in another terminal, and return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "otpy_agents", *words],
         env={**ENVIRONMENT, **state_of(site.file)},
@@ -61,9 +61,9 @@ def typed(site: Site, *words: str) -> str:
 
 
 def test_15_a_real_agent_is_stopped_in_mid_run_and_goes_on_after_a_grant(site: Site) -> None:
-    """Acceptance 15: `status` shows it spend, it is stopped within a request, its session goes on.
+    """Acceptance 15: `status` shows its usage, it stops within a request, its session goes on.
 
-    The run that was stopped is listed as that.
+    The stopped run is listed as stopped.
     """
     (site.folder / "bot.py").write_text(BOT, encoding="utf-8")
     site.write(LIST)
@@ -91,7 +91,7 @@ def listed(site: Site) -> list[dict[str, object]]:
 
 
 def test_an_agent_whose_price_nobody_knows_is_named_before_it_begins(site: Site) -> None:
-    """The first event of the run, with agent, model and key (G-08)."""
+    """The first event of the run names the agent and the missing model (G-08)."""
     list_ = '[[assignment]]\nid = "a"\nagent = "codex"\nprompt = "x"\ncost_usd = 1\nrestarts = 0\n'
     site.write(list_, cost_usd=2)
     host = site.up(env={"PATH": "/nonexistent"})

@@ -1,4 +1,4 @@
-"""`otpy-agents up`: signals, `kill -9`, and what the next host finds."""
+"""`otpy-agents up`: signals, `kill -9`, and the start of the next host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEAVES_ITS_SESSION = (
 def test_a_signal_stops_everything_in_order(
     site: Site, number: signal.Signals, status: int
 ) -> None:
-    """All are asked at once; no process survives, and it takes less than the sum of the graces."""
+    """All are stopped at once: in less time than the sum of their graces, with no survivor."""
     site.write(
         shell("polite", POLITE, grace=2),
         shell("stubborn", STUBBORN, grace=2),
@@ -57,7 +57,7 @@ def test_a_signal_stops_everything_in_order(
 
 
 def test_a_second_signal_kills(site: Site) -> None:
-    """Nobody has to wait for a long grace; nothing survives that either."""
+    """The kill cuts a long grace short, and no process survives it either."""
     site.write(shell("a", STUBBORN, grace=60))
     host = site.up()
     host.until("mortal.output", "a", line="up")
@@ -69,7 +69,7 @@ def test_a_second_signal_kills(site: Site) -> None:
 
 
 def test_after_a_signal_the_next_host_goes_on(site: Site) -> None:
-    """What was stopped is begun again and told so; what was done is not."""
+    """A stopped assignment starts again and is told so; a done one does not start."""
     go = "echo ${OTPY_LAST_EXIT-first}; [ -e {here}/go ] || sleep 99"
     site.write(shell("a", "echo a >> $DID"), shell("b", go, grace=0.5), parallel=1)
     host = site.up()
@@ -120,7 +120,7 @@ def test_orphans_are_ended_before_anything_is_started(site: Site) -> None:
 
 @pytest.mark.parametrize(("code", "times"), [(0, 1), (3, 2)])
 def test_a_program_that_ends_while_no_host_lives(site: Site, code: int, times: int) -> None:
-    """If it has finished it is told as done and not done again; if it failed, it is."""
+    """A successful one is told as done and not repeated; a failed one is done again."""
     until = "while [ ! -e {here}/go ]; do sleep 0.02; done"
     ends = f"[ -e $OTPY_WORK/once ] && exit 0; touch $OTPY_WORK/once; exit {code}"
     site.write(shell("a", f"echo up; {until}; echo a >> $DID; {ends}"))
@@ -144,7 +144,7 @@ def test_a_program_that_ends_while_no_host_lives(site: Site, code: int, times: i
 
 
 def test_an_end_that_nobody_has_told_is_told_by_the_next_host_once(site: Site) -> None:
-    """Its host was killed after it had written the end down, and before it told it."""
+    """Its host was killed after it stored the end, and before it told it."""
     site.write(shell("a", "echo a >> $DID"), shell("b", "exit 1", restarts=0))
     assert site.run()[0] == 1
     with contextlib.closing(sqlite3.connect(site.folder / "w.sqlite")) as database, database:
@@ -159,7 +159,7 @@ def test_an_end_that_nobody_has_told_is_told_by_the_next_host_once(site: Site) -
 
 
 def test_a_killed_host_leaves_nobody_at_work(site: Site) -> None:
-    """Nobody has to start the next host for it."""
+    """The guardians end the workers, without a next host."""
     site.write(shell("a", STUBBORN, grace=60), python("b", LEAVES_ITS_SESSION))
     host = site.up()
     for name in ("a", "b"):
@@ -174,7 +174,7 @@ def test_a_killed_host_leaves_nobody_at_work(site: Site) -> None:
 
 
 def test_killed_again_and_again_it_gets_everything_done(site: Site) -> None:
-    """Whatever a host had finished stays finished, and in the end all of it is done."""
+    """An assignment that one host finished stays finished, and in the end all are done."""
     names = [f"n{number}" for number in range(8)]
     work = "sleep 0.05; echo $OTPY_ASSIGNMENT >> $DID; echo said; sleep 0.05"
     site.write(*(shell(name, work, grace=0.2) for name in names), parallel=2)
@@ -197,7 +197,7 @@ def test_killed_again_and_again_it_gets_everything_done(site: Site) -> None:
     assert status == 0
     assert last.summary() == dict.fromkeys(names, "done")
     assert finished
-    # Who kills a host between telling an end and writing that down hears of it once more.
+    # A host killed between telling and storing an end makes the next host tell it again.
     assert {name for name, times in finished.items() if times > 1} <= earlier
     assert not set(finished) & set(last.told("mortal.started"))
     did = Counter(site.did_what())

@@ -1,4 +1,4 @@
-"""`otpy-agents up`, end to end: what hygiene deletes or only tells, and the log it rotates."""
+"""`otpy-agents up`, end to end: the deletions and dry runs of hygiene, and the log it rotates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORKS = shell("a", "sleep 0.2; echo done")
 
 
 def left_behind(site: Site) -> Path:
-    """Leave the work folder of an assignment that is listed no more."""
+    """Leave the work folder of an assignment that is no longer listed."""
     folder = site.folder / "w.work" / "gone"
     folder.mkdir(parents=True)
     os.utime(folder, (0, 0))
@@ -28,7 +28,7 @@ def swept(events: list[dict[str, str]]) -> list[str]:
 
 
 def test_a_dry_run_tells_what_would_be_deleted(site: Site) -> None:
-    """And the next host, without it, deletes just that (TREE-46)."""
+    """The next host, without a dry run, deletes exactly that (TREE-46)."""
     folder = left_behind(site)
     site.write(WORKS)
     status, host = site.run("--hygiene-dry-run")
@@ -41,7 +41,7 @@ def test_a_dry_run_tells_what_would_be_deleted(site: Site) -> None:
 
 
 def test_a_log_is_kept_where_the_list_says_and_rotated(site: Site) -> None:
-    """One that is too large gives way to a new one, in which the host goes on (G-13)."""
+    """A log that is too large gives way to a new one, which the host continues (G-13)."""
     site.write(WORKS, logs="logs")
     log = site.folder / "logs" / "w.log"
     log.parent.mkdir()
@@ -57,7 +57,7 @@ def test_a_log_is_kept_where_the_list_says_and_rotated(site: Site) -> None:
 
 
 def test_a_log_that_cannot_be_written_stops_no_work(site: Site) -> None:
-    """It is told once."""
+    """The error is told once."""
     (site.folder / "logs").write_text("no folder")
     site.write(WORKS, logs="logs")
     status, host = site.run()

@@ -1,4 +1,4 @@
-"""`otpy-agents up`, end to end: what comes out, what is kept, and what the exit status says."""
+"""`otpy-agents up`, end to end: the outcomes, the kept files, and the exit status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER = shell("never", "echo no luck; exit 3", restarts=1, backoff=[0], expect="
 
 
 def test_all_as_expected_is_exit_status_0(site: Site) -> None:
-    """Also if one was expected to be reaped, and was; the reason is in the summary."""
+    """An expected reap counts as well; its reason is in the summary."""
     site.write(shell("a", ADDS), NEVER, shell("b", ADDS))
     status, host = site.run()
     assert (status, host.stderr) == (0, "")
@@ -36,7 +36,7 @@ def test_all_as_expected_is_exit_status_0(site: Site) -> None:
     ],
 )
 def test_anything_else_is_exit_status_1(site: Site, table: str, ended: str) -> None:
-    """Whatever the surprise is; the other assignments are worked off all the same."""
+    """Any surprise gives status 1; the other assignments are still completed."""
     site.write(table, shell("a", ADDS))
     status, host = site.run()
     assert status == 1
@@ -44,7 +44,7 @@ def test_anything_else_is_exit_status_1(site: Site, table: str, ended: str) -> N
 
 
 def test_a_second_run_does_nothing_twice(site: Site) -> None:
-    """Done and reaped are final; the summary is the same, and so is the exit status."""
+    """Done and reaped are final; the summary and the exit status are the same."""
     site.write(shell("a", ADDS), NEVER)
     _, first = site.run()
     status, second = site.run()
@@ -55,7 +55,7 @@ def test_a_second_run_does_nothing_twice(site: Site) -> None:
 
 
 def test_fresh_starts_over(site: Site) -> None:
-    """Everything is done again, in empty folders, and nobody is told of earlier lives."""
+    """Everything is done again, in empty folders, and no worker is told of earlier lives."""
     made = "ls $OTPY_WORK; echo ${OTPY_LAST_EXIT-none}; touch $OTPY_WORK/made; " + ADDS
     site.write(shell("a", made), NEVER)
     waiting = site.file.with_suffix(".messages") / "a.json"
@@ -66,12 +66,12 @@ def test_fresh_starts_over(site: Site) -> None:
         status, host = site.run(*options)
         assert status == 0
         assert host.output("a") == ["none"]
-    assert not waiting.exists()  # nor is an agent told what others had to say to an earlier one
+    assert not waiting.exists()  # nor does an agent get the messages to an earlier one
     assert site.did_what() == ["a", "a"]
 
 
 def test_a_changed_assignment_is_done_again_and_no_other(site: Site) -> None:
-    """Its definition counts; an added one is done, one that was taken away is not shown."""
+    """The definition counts; an added one is done, a removed one is not shown."""
     site.write(shell("a", ADDS), shell("b", ADDS), shell("c", ADDS), parallel=1)
     site.run()
     site.write(shell("a", ADDS), shell("b", f"{ADDS}; true"), shell("d", ADDS), parallel=1)
@@ -82,7 +82,7 @@ def test_a_changed_assignment_is_done_again_and_no_other(site: Site) -> None:
 
 
 def test_a_restarted_worker_is_told_why(site: Site) -> None:
-    """In its environment, and on the report."""
+    """Its environment and the event have the reason."""
     site.write(shell("a", "echo ${OTPY_LAST_EXIT-first}; [ $OTPY_INCARNATION = 2 ]", backoff=[0]))
     status, host = site.run()
     assert status == 0
@@ -93,7 +93,7 @@ def test_a_restarted_worker_is_told_why(site: Site) -> None:
 
 
 def test_output_is_streamed_while_the_worker_runs(site: Site) -> None:
-    """The worker goes on only after its first line has been read here."""
+    """The worker goes on only after the test has read its first line."""
     site.write(shell("a", "echo first; while [ ! -e {here}/go ]; do sleep 0.01; done; echo last"))
     host = site.up()
     host.until("mortal.output", "a", line="first")
@@ -103,7 +103,7 @@ def test_output_is_streamed_while_the_worker_runs(site: Site) -> None:
 
 
 def test_secrets_are_neither_shown_nor_kept(site: Site) -> None:
-    """What a variable with a telling name holds is replaced, in events and in the ledger (G-04)."""
+    """The value of a variable with a telling name is replaced in events and ledger (G-04)."""
     code = "echo token $MY_API_TOKEN; echo token $MY_API_TOKEN; exit 1"
     secret = 'env = { MY_API_TOKEN = "s3cr3t-value" }'
     site.write(shell("a", code, restarts=1, backoff=[0], expect="reaped") + secret)
@@ -116,7 +116,7 @@ def test_secrets_are_neither_shown_nor_kept(site: Site) -> None:
 
 
 def test_the_reason_of_a_reaped_one_is_in_the_ledger(site: Site) -> None:
-    """For whoever comes later (TREE-49)."""
+    """A later reader finds it there (TREE-49)."""
     site.write(NEVER)
     site.run()
     with contextlib.closing(sqlite3.connect(site.file.with_suffix(".sqlite"))) as database:
@@ -126,7 +126,7 @@ def test_the_reason_of_a_reaped_one_is_in_the_ledger(site: Site) -> None:
 
 
 def test_monitors_do_their_job_on_real_processes(site: Site) -> None:
-    """A stall, a budget, a rule, a deadline and something left behind, each with its reason."""
+    """A stall, a budget, a rule, a deadline and a left-over are reported, each with its reason."""
     quick = {"restarts": 0, "grace": 0.2, "expect": "reaped"}
     rule = "rules: [{name: r, kind: command, block: [forbidden], action: reap}]"
     (site.folder / "rules.yaml").write_text(rule, encoding="utf-8")
@@ -151,7 +151,7 @@ def test_monitors_do_their_job_on_real_processes(site: Site) -> None:
 
 
 def test_chaos_ends_with_every_assignment_accounted_for(site: Site) -> None:
-    """Workers are killed all the time; those with restarts to spare are done in the end."""
+    """Workers are killed all the time; with enough restarts, all are done in the end."""
     slow = f"sleep 0.2; {ADDS}"
     names = "abcdef"
     site.write(*(shell(name, slow, restarts=99, backoff=[0]) for name in names), parallel=3)
@@ -162,7 +162,7 @@ def test_chaos_ends_with_every_assignment_accounted_for(site: Site) -> None:
 
 
 def test_without_a_terminal_there_are_plain_lines_and_a_table(site: Site) -> None:
-    """One line for each event, without control characters, then how it ended."""
+    """Each event has one line without control characters; the outcomes follow."""
     site.write(shell("a", "echo hello"), NEVER)
     done = once(site.file)
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,7 +14,7 @@ from tests.agents.host import Site
 
 pytestmark = pytest.mark.real_time
 
-# Writes its name beside those of others, says that it works, waits to be let go, and commits.
+# Appends its name to the file, reports that it works, waits for the gate, and commits.
 WORKER = """
 import json, pathlib, subprocess, sys, time
 who, gate = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -31,7 +31,7 @@ print(json.dumps({"type": "result", "text": "ok"}))
 
 
 class Lists:
-    """A repository, and work lists in folders beside it that send an agent into it."""
+    """A repository, and lists in folders beside it whose agent works in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -70,7 +70,7 @@ class Lists:
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Iterator[Lists]:
-    """Lists around one repository; whatever was started for them is ended."""
+    """Lists around one repository; every host started for them is ended."""
     made = Lists(tmp_path)
     yield made
     for site in made.sites:
@@ -78,7 +78,7 @@ def lists(tmp_path: Path) -> Iterator[Lists]:
 
 
 def refused(site: Site) -> str:
-    """Work a list off whose agent is refused, and return why: it failed, and nothing was begun."""
+    """Run a list whose agent is refused, and return the reason: it failed without a start."""
     status, host = site.run()
     assert (status, host.summary()) == (1, {"fix": "failed"}), host.stderr
     assert host.told("child.restarting") == host.told("agent.work_discarded") == []
@@ -88,7 +88,7 @@ def refused(site: Site) -> str:
 
 
 def test_two_lists_of_one_name_at_once_do_not_share_a_work_tree(lists: Lists) -> None:
-    """The second is refused before it starts; the first goes on, and its work is its own."""
+    """The second is refused before it starts; the first goes on, with its own work only."""
     first, second = lists.site("a"), lists.site("b")
     (second.folder / "go").touch()
     host = first.up()
@@ -103,7 +103,7 @@ def test_two_lists_of_one_name_at_once_do_not_share_a_work_tree(lists: Lists) ->
 
 
 def test_two_lists_of_one_name_one_after_the_other_do_not_steal(lists: Lists) -> None:
-    """The finished work of the first stays on its branch, and the second says whose it is."""
+    """The finished work of the first stays on its branch, and the second names the owner."""
     first, second = lists.site("a"), lists.site("b")
     for site in (first, second):
         (site.folder / "go").touch()
@@ -122,7 +122,7 @@ def test_two_lists_of_one_name_one_after_the_other_do_not_steal(lists: Lists) ->
 
 
 def test_one_id_in_two_lists_of_a_repository_is_two_pieces_of_work(lists: Lists) -> None:
-    """Each has a branch of its own, also at the same time."""
+    """Each has a branch of its own, at the same time too."""
     monday, tuesday = lists.site("a", "mon"), lists.site("b", "tue")
     (tuesday.folder / "go").touch()
     host = monday.up()
@@ -137,7 +137,7 @@ def test_one_id_in_two_lists_of_a_repository_is_two_pieces_of_work(lists: Lists)
 
 
 def test_after_kill_9_the_next_host_has_the_work_tree_at_once(lists: Lists) -> None:
-    """The lock goes with the host, the owner stays."""
+    """The lock goes with the host; the owner stays."""
     site = lists.site("a")
     host = site.up()
     host.until("mortal.output", "fix")
@@ -149,7 +149,7 @@ def test_after_kill_9_the_next_host_has_the_work_tree_at_once(lists: Lists) -> N
 
 
 def test_an_agent_that_an_earlier_version_began_goes_on_in_its_work_tree(lists: Lists) -> None:
-    """That version wrote down no owner, and gave the branch no list."""
+    """That version stored no owner, and its branch did not name the list."""
     site = lists.site("a")
     host = site.up()
     host.until("mortal.output", "fix")
@@ -165,7 +165,7 @@ def test_an_agent_that_an_earlier_version_began_goes_on_in_its_work_tree(lists: 
 
 
 def test_a_branch_in_the_way_fails_the_agent_and_reaps_nobody(lists: Lists) -> None:
-    """Before it starts, with what to type; once that is typed the next run does the work."""
+    """It fails before its start, with the command to type; after that, the next run works."""
     site = lists.site("a")
     (site.folder / "go").touch()
     lists.git("branch", "otpy/nightly")
@@ -175,7 +175,7 @@ def test_a_branch_in_the_way_fails_the_agent_and_reaps_nobody(lists: Lists) -> N
 
 
 def test_what_comes_in_the_way_after_the_start_fails_an_agent_too(lists: Lists) -> None:
-    """Here the agent has spoilt its work tree when it is restarted: no restart mends that."""
+    """The agent has broken its work tree before its restart, which no restart repairs."""
     site = lists.site("a")
     result = json.dumps({"type": "result", "text": "ok"})
     spoil = f"rm ../../.git/worktrees/nightly-fix/HEAD; echo '{result}'"

@@ -1,4 +1,4 @@
-"""`otpy-agents up`: what it refuses, in one line and with which exit status."""
+"""`otpy-agents up`: its refusals, each with one line and an exit status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BAD = [
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 2) -> str:
-    """Return what the command says on stderr when it refuses, with nothing on standard output."""
+    """Return the refusal on standard error; standard output stays empty."""
     with pytest.raises(SystemExit) as caught:
         main(["up", *arguments])
     written = capsys.readouterr()
@@ -38,7 +38,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 2
 def test_a_bad_list_is_one_line_with_key_and_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, line: str, key: str
 ) -> None:
-    """Exit status 2, and nothing is made beside the file."""
+    """Exit status 2, and no file is made beside the list."""
     file = tmp_path / "w.toml"
     file.write_text(text, encoding="utf-8")
     (said,) = refused(capsys, str(file)).splitlines()
@@ -52,7 +52,7 @@ def test_a_bad_list_is_one_line_with_key_and_line(
 def test_a_strict_budget_refuses_an_agent_of_unknown_price(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, keys: str
 ) -> None:
-    """One line with agent, model and key, and nothing is made beside the file (G-08)."""
+    """One line has agent, model and key, and no file is made beside the list (G-08)."""
     file = tmp_path / "w.toml"
     agent = '[[assignment]]\nid = "a"\nagent = "codex"\nprompt = "Do it."\n'
     file.write_text(head + agent + keys, encoding="utf-8")
@@ -62,7 +62,7 @@ def test_a_strict_budget_refuses_an_agent_of_unknown_price(
 
 
 def test_a_missing_list_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 2, with the name as it was typed."""
+    """Exit status 2, with the name as typed."""
     (said,) = refused(capsys, str(tmp_path / "none.toml")).splitlines()
     assert "none.toml" in said
 
@@ -71,19 +71,19 @@ def test_a_missing_list_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_bad_command_line_is_exit_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
-    """Nothing is begun."""
+    """No host starts."""
     (tmp_path / "w.toml").write_text(GOOD, encoding="utf-8")
     assert "Usage:" in refused(capsys, str(tmp_path / "w.toml"), *options)
     assert not (tmp_path / "w.sqlite").exists()
 
 
 def test_no_list_at_all_is_exit_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    """The usage says what is missing."""
+    """The usage names the missing word."""
     assert "'FILE...'" in refused(capsys)
 
 
 def test_help_names_every_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
-    """A person who asks is told what the numbers mean."""
+    """The help explains each number."""
     with pytest.raises(SystemExit) as caught:
         main(["up", "--help"])
     assert caught.value.code == 0
@@ -108,7 +108,7 @@ def test_a_state_that_cannot_be_used_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Exit status 1, and nothing on standard output: nothing was begun."""
+    """Exit status 1, and nothing on standard output: no work has begun."""
     spoil(site)
     for name, value in state_of(site.file).items():
         monkeypatch.setenv(name, value)
@@ -118,7 +118,7 @@ def test_a_state_that_cannot_be_used_is_one_line(
 
 
 def test_a_second_host_is_refused_in_one_line(site: Site) -> None:
-    """The first, named by its pid, works on undisturbed (G-19)."""
+    """The first host, named by its pid, works on undisturbed (G-19)."""
     site.write(shell("a", "echo up; while [ ! -e {here}/go ]; do sleep 0.01; done"))
     first = site.up()
     first.until("mortal.output", "a", line="up")
@@ -133,7 +133,7 @@ def test_a_second_host_is_refused_in_one_line(site: Site) -> None:
 
 @pytest.mark.parametrize("view", ["--json", None])
 def test_work_goes_on_when_nobody_listens_any_more(site: Site, view: str | None) -> None:
-    """A closed pipe, as of `| head -1`, ends the showing and nothing else."""
+    """A closed pipe, as of `| head -1`, ends the output and nothing else."""
     more = "for i in 1 2 3 4 5; do echo line $i; done; echo $OTPY_ASSIGNMENT >> $DID"
     site.write(*(shell(name, more, restarts=0) for name in "abc"), parallel=1)
     host = subprocess.Popen(
@@ -154,10 +154,10 @@ def test_work_goes_on_when_nobody_listens_any_more(site: Site, view: str | None)
 
 
 def test_standard_output_is_json_and_nothing_else(site: Site) -> None:
-    """What is logged, such as a violation, goes to standard error."""
+    """Log messages, such as a violation, go to standard error."""
     rule = "rules: [{name: r, kind: command, block: [echo], action: log}]"
     (site.folder / "rules.yaml").write_text(rule, encoding="utf-8")
     site.write(shell("a", "echo; sleep 0.1"), rule_file="rules.yaml")
-    status, host = site.run()  # reads every line as JSON
+    status, host = site.run()  # `run` reads every line as JSON
     assert status == 0
     assert "violation of 'r'" in host.stderr

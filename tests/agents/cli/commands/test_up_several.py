@@ -25,7 +25,7 @@ def other(site: Site) -> Path:
 
 
 def test_both_are_worked_off_at_the_same_time_and_once(site: Site, other: Path) -> None:
-    """Each waits for what the other does; the second time there is nothing left to do."""
+    """Each waits for the other's work; a second run has nothing left to do."""
     site.write(shell("a", "touch $DID.a; until [ -e $DID.b ]; do sleep 0.05; done"))
     other.write_text(
         shell("b", "touch $DID.b; until [ -e $DID.a ]; do sleep 0.05; done"), encoding="utf-8"
@@ -40,7 +40,7 @@ def test_both_are_worked_off_at_the_same_time_and_once(site: Site, other: Path) 
 
 
 def test_a_list_that_is_in_use_keeps_no_other_from_its_work(site: Site, other: Path) -> None:
-    """One line says which, and the command has failed."""
+    """One line names the used list, and the command fails."""
     site.write(entry("a", ["sleep", "60"]))
     other.write_text(entry("b", ["true"]), encoding="utf-8")
     first = site.up()
@@ -54,7 +54,7 @@ def test_a_list_that_is_in_use_keeps_no_other_from_its_work(site: Site, other: P
 
 
 def test_ctrl_c_stops_all_and_once_more_kills_all(site: Site, other: Path) -> None:
-    """Though each list is a tree in a child of another; nothing of either is left."""
+    """Each list is a tree in a child of another tree; none of their processes is left."""
     for file, name in ((site.file, "a"), (other, "b")):
         deaf = entry(name, [sys.executable, "-uc", DEAF], grace=50)
         file.write_text(deaf, encoding="utf-8")
@@ -102,7 +102,7 @@ def test_each_can_be_asked_by_its_list(site: Site, other: Path) -> None:
 
 
 def test_lists_of_one_name_go_by_their_paths(site: Site) -> None:
-    """Else nobody could tell which of them a line is about."""
+    """With names alone, a line could be about either list."""
     there = site.folder / "there"
     there.mkdir()
     second = there / "w.toml"
@@ -117,7 +117,7 @@ def test_lists_of_one_name_go_by_their_paths(site: Site) -> None:
 def test_one_wrong_list_begins_none(
     site: Site, capsys: pytest.CaptureFixture[str], second: str
 ) -> None:
-    """One line, and nothing has been done when that is found."""
+    """One line tells it, and no list has begun by then."""
     site.write(entry("a", ["true"]))
     with pytest.raises(SystemExit) as caught:
         main(["up", str(site.file), str(site.folder / second)])

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real_time
 
 @contextmanager
 def on_terminal(site: Site) -> Generator[tuple[subprocess.Popen[bytes], int]]:
-    """Run `up` on a terminal of its own, and yield its process and our end of that."""
+    """Run `up` on a terminal of its own; yield its process and the test's end of the terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     environment = {**ENVIRONMENT, **state_of(site.file), "TERM": "xterm-256color"}
@@ -37,16 +37,16 @@ def on_terminal(site: Site) -> Generator[tuple[subprocess.Popen[bytes], int]]:
 
 
 def read_on(ours: int, until: Callable[[str], bool]) -> str:
-    """Return what is shown until that holds, or the host has ended."""
+    """Return the output until the condition holds, or the host has ended."""
     seen, decoder = "", codecs.getincrementaldecoder("utf-8")()
-    with suppress(OSError):  # how Linux tells that the other end is closed
+    with suppress(OSError):  # Linux reports the closed other end so
         while not until(seen):
             seen += decoder.decode(os.read(ours, 65536))
     return seen
 
 
 def test_a_drone_that_is_given_up_is_told_above_the_tree(site: Site) -> None:
-    """With its restarts, which nothing else shows; and so it is in a pipe (TREE-50)."""
+    """The line has its restarts, which no other line shows; a pipe gets it too (TREE-50)."""
     given_up = shell("d", "exit 3", role="drone", restarts=1, expect="reaped")
     site.write(given_up)
     with on_terminal(site) as (host, ours):
@@ -61,7 +61,7 @@ def test_a_drone_that_is_given_up_is_told_above_the_tree(site: Site) -> None:
 
 
 def test_a_terminal_shows_the_live_tree(site: Site) -> None:
-    """Drawn in place: supervisors, Jake, the mortal with its last line; then the summary."""
+    """It is drawn in place: supervisors, Jake, the mortal with its last line; then the summary."""
     site.write(shell("busy", "echo hello there; while [ ! -e {here}/go ]; do sleep 0.01; done"))
     with on_terminal(site) as (host, ours):
         seen = read_on(ours, lambda seen: "hello there" in seen and "working" in seen)

@@ -1,4 +1,4 @@
-"""`otpy-agents up`: agents of a work list behind real walls, and what is said without any."""
+"""`otpy-agents up`: agents of a work list behind real walls, and the notice without walls."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ DONE = """printf '{"type": "result", "text": "ok"}\\n'"""
 
 @pytest.fixture
 def bubblewrap() -> None:
-    """Bubblewrap works here."""
+    """Skip the test where bubblewrap does not work."""
     reason = why_no_bubblewrap()
     if reason:
         pytest.skip(reason)
 
 
 def agent(id: str, script: str, **keys: object) -> str:
-    """Return an assignment for an agent that is a shell script; a step that fails is told."""
+    """Return an assignment for an agent that is a shell script and reports what it does."""
     code = 'say() { printf \'{"type": "text", "text": "%s"}\\n\' "$*"; }\n'
     argv = ["sh", "-c", f"{code}{script}\n{DONE}"]
     keys = {"id": id, "agent": "command", "prompt": "Do it.", "argv": argv, **keys}
@@ -56,13 +56,13 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside() -> Iterator[Path]:
-    """A folder that is there in bubblewrap too, where `/tmp` is another."""
+    """A folder that exists in bubblewrap too, where `/tmp` is another one."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield Path(folder)
 
 
 def walls(host: Host) -> dict[str, str]:
-    """Return what was said of walls, by whom."""
+    """Return what was told of walls, by its subject."""
     names = {"agent.walls", "agent.no_walls"}
     return {one["id"]: one["detail"] for one in host.events if one["event"] in names}
 
@@ -71,7 +71,7 @@ def walls(host: Host) -> dict[str, str]:
 def test_behind_bubblewrap_an_agent_writes_nothing_but_its_own(
     site: Site, repository: Path, outside: Path, tmp_path: Path
 ) -> None:
-    """It commits on its branch; the repository around it, other branches and hooks are shut."""
+    """It commits on its branch; the rest of the repository, other branches and hooks are closed."""
     common = repository / ".git"
     shut = [
         *(outside / "x", common / "hooks/post-commit", common / "config"),
@@ -114,7 +114,7 @@ def test_behind_bubblewrap_an_agent_writes_nothing_but_its_own(
 
 @pytest.mark.usefixtures("bubblewrap")
 def test_the_work_of_an_agent_behind_walls_can_be_discarded(site: Site, repository: Path) -> None:
-    """What the walls sealed in its work tree is no obstacle for the host."""
+    """The files that the walls sealed in its work tree do not hinder the host."""
     site.write(
         agent(
             "a", f"echo work > file; git add -A; {PERSON} commit -qm work", changeset="repository"
@@ -130,7 +130,7 @@ def test_the_work_of_an_agent_behind_walls_can_be_discarded(site: Site, reposito
 
 
 def test_without_walls_one_line_says_so_and_names_the_key(site: Site, tmp_path: Path) -> None:
-    """Once for all agents; what they write outside is there."""
+    """One line holds for all agents; files that they write outside stay there."""
     site.write(*(agent(name, f"touch {tmp_path}/out-{name}") for name in "ab"))
     host = site.up()
     assert host.end() == 0, host.stderr
@@ -143,7 +143,7 @@ def test_without_walls_one_line_says_so_and_names_the_key(site: Site, tmp_path: 
 
 @pytest.mark.usefixtures("bubblewrap")
 def test_an_option_puts_walls_around_all_agents(site: Site, outside: Path) -> None:
-    """Whatever the list says, and its assignments; programs have none."""
+    """The option overrides the list and its assignments; programs have no walls."""
     script = f"touch {outside}/x 2>/dev/null && say outside"
     site.write(
         agent("a", script),
@@ -168,7 +168,7 @@ def test_an_option_puts_walls_around_all_agents(site: Site, outside: Path) -> No
 def test_walls_that_can_never_stand_are_refused_in_one_line(
     site: Site, options: list[str], keys: dict[str, object], said: str
 ) -> None:
-    """Before anything is begun, with the key."""
+    """The error comes before any work begins, and names the key."""
     claude = '[[assignment]]\nid = "a"\nagent = "claude"\nprompt = "Do it."\n'
     site.write(claude, **keys)
     status, host = site.run(*options)
@@ -180,7 +180,7 @@ def test_walls_that_can_never_stand_are_refused_in_one_line(
 def test_walls_that_do_not_stand_here_fail_an_agent_before_it_starts(
     site: Site, tmp_path: Path
 ) -> None:
-    """A program that is missing, a secret that is not set: all at once, and nobody is reaped."""
+    """A missing program and an unset secret are told at once, and no agent is reaped."""
     (tmp_path / "file").touch()
     site.write(agent("a", "true", artifacts="file/x"))
     assert site.run()[1].summary() == {"a": "failed"}
@@ -196,7 +196,7 @@ def test_walls_that_do_not_stand_here_fail_an_agent_before_it_starts(
 def test_a_login_that_is_not_there_fails_an_agent_before_it_starts(
     site: Site, tmp_path: Path
 ) -> None:
-    """Behind walls its folder has to be there; `env` of its assignment may name another."""
+    """Behind walls its folder must exist; the assignment's `env` may name another one."""
     claude = '[[assignment]]\nid = "a"\nagent = "claude"\nprompt = "Do it."\nnetwork = true\n'
     site.write(claude, sandbox="bubblewrap")
     for env, folder in (
@@ -215,7 +215,7 @@ def test_a_login_that_is_not_there_fails_an_agent_before_it_starts(
 def test_in_a_container_an_agent_has_what_the_list_gives_it(
     site: Site, docker_socket: Path, repository: Path, tmp_path: Path
 ) -> None:
-    """Its work tree, its branch, its variables and its folder for artifacts; nothing else."""
+    """It has its work tree, its branch, its variables and its artifacts folder; nothing else."""
     common = repository / ".git"
     script = f"""
         touch file "$OTPY_ARTIFACTS/kept" {common}/objects/mine {common}/refs/heads/otpy/w/new

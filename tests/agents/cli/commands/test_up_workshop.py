@@ -15,7 +15,7 @@ pytestmark = pytest.mark.real_time
 
 
 def test_the_workshop_under_chaos_is_accounted_for(site: Site, tmp_path: Path) -> None:
-    """Two workers a second are killed: useful work is done all the same, nothing is left over."""
+    """Two workers a second are killed: patient work is done, and no process is left over."""
     left = shutil.ignore_patterns("*.sqlite*", "*.work", "__pycache__")
     for folder in ("examples", "otpy"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=left)

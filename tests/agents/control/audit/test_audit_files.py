@@ -1,4 +1,4 @@
-"""Files of an audit: rotation, and what a crash or an agent has left of them."""
+"""Files of an audit: rotation, and the damage of a crash or an agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from otpy_agents.control.audit import AuditFile, Head
 
 LIMIT = 40
-LINES = [  # two fill a file
+LINES = [  # two lines fill a file
     f'{{"otpy": {{"position": {number}, "hash": "{number}"}}}}' for number in range(1, 6)
 ]
 ALL = Head(5, "5")
@@ -34,7 +34,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_a_full_file_is_numbered_and_a_new_one_begun(tmp_path: Path) -> None:
-    """G-13: the oldest is 1, and the lines stand in their order."""
+    """G-13: the oldest file is number 1, and the lines are in order."""
     file = written(tmp_path, LINES)
     assert list(contents(tmp_path)) == [
         "audit.log.jsonl",
@@ -50,7 +50,7 @@ def test_a_full_file_is_numbered_and_a_new_one_begun(tmp_path: Path) -> None:
 def test_what_a_crash_has_left_is_completed_without_a_word(
     tmp_path_factory: pytest.TempPathFactory, done: int, cut: int
 ) -> None:
-    """However many lines were written, and wherever the last one was cut."""
+    """Any number of lines may be written, and the last one cut anywhere."""
     folder, whole = tmp_path_factory.mktemp("cut"), tmp_path_factory.mktemp("whole")
     written(whole, LINES)
     file = written(folder, LINES[:done])
@@ -64,7 +64,7 @@ def test_what_a_crash_has_left_is_completed_without_a_word(
 
 @pytest.mark.parametrize("left", range(6))
 def test_a_line_that_was_on_the_disk_and_is_gone_is_told(tmp_path: Path, left: int) -> None:
-    """G-14: unlike one that no host has written yet."""
+    """G-14: a line that no host has written yet is not reported."""
     written(tmp_path, LINES[:left])
     for kept in range(6):
         head = Head(kept, str(kept) if kept else "0")
@@ -75,7 +75,7 @@ def test_a_line_that_was_on_the_disk_and_is_gone_is_told(tmp_path: Path, left: i
 
 
 def test_a_log_that_makes_another_line_than_was_written_is_told(tmp_path: Path) -> None:
-    """Somebody has altered both."""
+    """Both the log and the audit were altered."""
     written(tmp_path, LINES)
     damage = audit(tmp_path).compare(LINES, Head(5, "x"))
     assert damage is not None
@@ -83,7 +83,7 @@ def test_a_log_that_makes_another_line_than_was_written_is_told(tmp_path: Path) 
 
 
 def test_a_host_may_be_killed_between_a_file_and_the_next(tmp_path: Path) -> None:
-    """The full one has its number then, and its name."""
+    """At that moment the full file has both its number and its name."""
     file = written(tmp_path, LINES[:2])
     (tmp_path / "audit.log.jsonl.1").hardlink_to(file.path)
     assert audit(tmp_path).mend(LINES[:3]) is None
@@ -95,7 +95,7 @@ def test_a_host_may_be_killed_between_a_file_and_the_next(tmp_path: Path) -> Non
 def test_each_file_that_was_altered_is_found_and_made_again(
     tmp_path: Path, name: str, how: str
 ) -> None:
-    """What was found is kept, but for a file that is gone."""
+    """The altered file is kept, unless it was removed."""
     written(tmp_path, LINES)
     before = contents(tmp_path)
     path = tmp_path / name
@@ -116,7 +116,7 @@ def test_each_file_that_was_altered_is_found_and_made_again(
 
 
 def test_a_file_that_nobody_wrote_is_in_nobodys_way(tmp_path: Path) -> None:
-    """An agent may know how the next one will be called."""
+    """An agent may have made a file with the name of the next one."""
     file = written(tmp_path, LINES[:2])
     stray = tmp_path / "audit.log.jsonl.1"
     stray.write_text("x")

@@ -1,4 +1,4 @@
-"""Final answers of agents, written after real ones: which of them halt, and which do not."""
+"""Final answers of agents, modelled on real ones: some halt, and some do not."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ INNOCENT: Final = (
     "    $ ./run\n    Should I continue?\n\nThe prompt above is gone now.",
     "> Should I use tabs?\n\nYou asked this; it uses spaces now.",
     "| Question | Answer |\n|---|---|\n| Should I? | yes |",
-    # Words that mean something else.
+    # Words with another meaning.
     "The event loop is no longer blocked by the DNS lookup.",
     "Fixed: the thread blocked on a lock that nobody released.",
     "Added a `blocked` state to the task and a test for it.",
@@ -72,11 +72,11 @@ INNOCENT: Final = (
     'The installer asked "Would you like to proceed?", and I answered no in the script.',
     "The function `can_proceed()` returns False if the user cannot proceed.",
     "If the user is unsure which option to use, the help text explains it.",
-    # Questions that the answer answers itself, and questions in the middle.
+    # Questions that the answer itself answers, and questions in the middle.
     "Why did it fail? The fixture was closed twice. Fixed by closing it once.",
     "What changed?\n- the parser\n- its tests\n\nAll green.",
     "How should I have noticed? The log had it. I added an alert.\n\nAll tests pass.",
-    # Polite offers after work that is done.
+    # Polite offers after finished work.
     "All done. Let me know if you'd like me to change anything.",
     "Everything passes. Want me to wire a smoke test for the round trip?",
     "Everything passes. Would you like me to also add a benchmark?",

@@ -1,4 +1,4 @@
-"""Which final answers halt the loop, which ask for another attempt, and which do nothing."""
+"""Final answers that halt the loop, that ask for another attempt, or that do nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_each_rule_finds_its_example(rule: HaltRule) -> None:
 
 @pytest.mark.parametrize(("reason", "words"), HALTING)
 def test_what_an_agent_says_is_found(reason: HaltReason, words: str) -> None:
-    """With the marks of Markdown around it, and with curly apostrophes."""
+    """It is found inside Markdown, and with curly apostrophes."""
     halt = find_halt(words)
     assert halt is not None
     assert halt.reason is reason
@@ -41,12 +41,12 @@ def test_what_an_agent_says_is_found(reason: HaltReason, words: str) -> None:
 
 @pytest.mark.parametrize("words", INNOCENT)
 def test_what_an_agent_only_speaks_about_is_no_halt(words: str) -> None:
-    """Code, diffs, quotations, other meanings, answered questions and polite offers."""
+    """Code, diffs, quotations, other meanings, answered questions and polite offers do not halt."""
     assert find_halt(words) is None
 
 
 def test_real_answers_raise_no_false_alarm() -> None:
-    """CTL-42: everything that the four CLIs were recorded saying, as answers and as raw streams."""
+    """CTL-42: every recorded output of the four CLIs, as an answer and as a raw stream."""
     recorded = sorted(CLI_OUTPUTS.rglob("*.stdout"))
     assert len(recorded) > 50
     for file in recorded:
@@ -92,19 +92,19 @@ def test_three_reasons_halt_at_once() -> None:
     ids=lambda words: words[:10],
 )
 def test_a_megabyte_is_read(words: str) -> None:
-    """In well under the limit of a test, whatever is in it."""
+    """Any megabyte is read well within the limit of a test."""
     assert find_halt(words) is None
 
 
 def test_an_excerpt_is_a_line_that_a_person_reads() -> None:
-    """The rest is in the prompt log."""
+    """The whole answer is in the prompt log."""
     halt = find_halt("BLOCKED: " + "x" * 5000)
     assert halt is not None
     assert len(halt.excerpt) == 200
 
 
 def test_an_operator_adds_patterns(tmp_path: Path) -> None:
-    """In a file, after ours."""
+    """The patterns of a file come after the built-in ones."""
     file = tmp_path / "halts.toml"
     file.write_text(
         "[[halt]]\nreason = 'BLOCKED'\npattern = '^Ich komme nicht weiter'\n"
@@ -145,7 +145,7 @@ def test_an_operator_adds_patterns(tmp_path: Path) -> None:
 def test_a_bad_file_of_patterns_is_refused_in_one_line(
     tmp_path: Path, content: str, said: str
 ) -> None:
-    """With the place, what is there and what belongs there."""
+    """The line has the place, the value got and the value wanted."""
     file = tmp_path / "halts.toml"
     file.write_text(content)
     with pytest.raises(InvalidControlTable) as caught:
@@ -158,7 +158,7 @@ def test_a_bad_file_of_patterns_is_refused_in_one_line(
 
 
 def test_the_table_prints_itself() -> None:
-    """One line for each rule: reason, what happens, an example."""
+    """Each rule has one line: reason, effect, an example."""
     lines = halts_table().splitlines()
     assert len(lines) == len(HALTS)
     assert "BLOCKED                halts  I cannot proceed without the API key." in lines

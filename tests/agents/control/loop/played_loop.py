@@ -1,4 +1,4 @@
-"""A project that is played: a store in memory, and agents that do as the test says."""
+"""A simulated project: a store in memory, and agents that follow the test."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ __all__ = ["Killed", "Played", "failing", "passing", "task", "unsure"]
 
 
 class Killed(BaseException):
-    """The host is killed here."""
+    """The host is killed at this point."""
 
 
 def task(name: str, retries: int = 3) -> ControlTask:
@@ -92,12 +92,12 @@ class Played:
 
     Attributes:
         words: Returns the final words of a dispatch; None for one that cannot be executed.
-        found: Returns what a validation finds.
+        found: Returns the report of a validation.
         reply: Returns the answer to a question.
-        help: Returns what the commands of a helper have settled.
+        help: Returns the report that the commands of a helper have settled.
         cut: Called before each effect and after it; may raise `Killed`.
         did: The names of effects, in order.
-        dispatches: What was dispatched: task, attempt, kind and whether strict.
+        dispatches: The dispatches: task, attempt, kind and whether strict.
     """
 
     words: Callable[[DispatchTask], str | None] = lambda _: "Done."
@@ -126,7 +126,7 @@ class Played:
 
     @property
     def state(self) -> ProjectState:
-        """What is stored."""
+        """The stored state."""
         return read_state(self.stored)
 
     @state.setter
@@ -134,7 +134,7 @@ class Played:
         self.stored = state.to_text()
 
     def resume(self) -> None:
-        """Do what the operator's `resume` does."""
+        """Do the work of the operator's `resume`."""
         self.state = evolve(
             self.state,
             status=ProjectStatus.RUNNING,

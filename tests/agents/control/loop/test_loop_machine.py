@@ -1,4 +1,4 @@
-"""The loop of a project, as its machine decides it: no agent, no clock, no disk."""
+"""The decisions of a project's loop, as a machine: no agent, no clock, no disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_tasks_are_worked_off_in_order_until_the_goal_is_reached() -> None:
 
 
 def test_an_empty_queue_with_the_goal_open_halts() -> None:
-    """CTL-12, C-23; the loop ends normally, and nothing restarts it."""
+    """CTL-12, C-23; the loop ends as halted, so that it is not restarted."""
     played = Played()
     played.begin([])
     end = played.start()
@@ -58,7 +58,7 @@ def test_who_is_not_running_begins_nothing(status: ProjectStatus) -> None:
 
 
 def test_a_missing_field_halts_and_a_broken_state_is_left_as_it_is() -> None:
-    """CTL-10, CTL-23: one line each, and no restart mends it."""
+    """CTL-10, CTL-23: one line each, as a restart does not repair them."""
     halts = ControlLoop().handle(
         StateBroken(MissingStateField("goal.completed"), "goal.completed"), 0
     )
@@ -72,7 +72,7 @@ def test_a_missing_field_halts_and_a_broken_state_is_left_as_it_is() -> None:
 
 
 def test_a_failure_is_fixed_at_once_and_then_in_the_next_iteration() -> None:
-    """CTL-43: with what failed; attempts are one more than the retries."""
+    """CTL-43: the prompt lists the failures; attempts are one more than the retries."""
     played = Played(found=lambda _: failing("a", "b") if len(played.dispatches) < 3 else passing())
     played.begin([task("t", 2)])
     played.start()
@@ -88,7 +88,7 @@ def test_a_failure_is_fixed_at_once_and_then_in_the_next_iteration() -> None:
 
 
 def test_the_same_failure_twice_is_answered_strictly() -> None:
-    """CTL-44; another failure is not the same."""
+    """CTL-44; a different failure is not answered strictly."""
     found = iter([failing("a"), failing("b"), failing("b"), passing()])
     played = Played(found=lambda _: next(found))
     played.begin([task("t")])
@@ -110,7 +110,7 @@ def test_used_up_retries_ask_four_times_then_block_and_the_loop_goes_on() -> Non
 
 
 def test_what_no_rule_can_tell_is_asked_and_an_answer_settles_it() -> None:
-    """CTL-45: no retry is spent."""
+    """CTL-45: no retry is used up."""
     played = Played(found=lambda _: unsure("a", "b"), reply=lambda _: "Yes, in a.py.")
     played.begin([task("t")], completed=True)
     played.start()
@@ -120,7 +120,7 @@ def test_what_no_rule_can_tell_is_asked_and_an_answer_settles_it() -> None:
 
 
 def test_a_helper_is_asked_before_anybody_is_and_once_for_each_attempt() -> None:
-    """CTL-39: what its commands leave open is asked about; without one, nothing changes."""
+    """CTL-39: criteria that its commands leave open are asked about."""
     open_first = iter([unsure("a", "b"), unsure("a", "b")])
     played = Played(
         found=lambda _: next(open_first, passing()),
@@ -136,7 +136,7 @@ def test_a_helper_is_asked_before_anybody_is_and_once_for_each_attempt() -> None
 
 
 def test_a_helper_is_not_asked_about_what_rules_can_tell() -> None:
-    """C-22: it may settle what is uncertain, never what has failed."""
+    """C-22: a helper may settle uncertain criteria, never failed ones."""
     played = Played(found=lambda _: failing("a"), rules=LoopRules(helper="gemini"))
     played.begin([task("a", retries=1)], completed=True)
     played.start()
@@ -160,7 +160,7 @@ def test_no_answer_settles_what_failed_unless_the_operator_allows_it() -> None:
 
 
 def test_a_question_is_clarified_though_all_holds() -> None:
-    """CTL-41, C-32: unless the operator only wants it reported."""
+    """CTL-41, C-32: it is clarified, unless the operator only wants it reported."""
     words = iter([QUESTION, "Done."])
     played = Played(words=lambda _: next(words))
     played.begin([task("t")], completed=True)
@@ -173,7 +173,7 @@ def test_a_question_is_clarified_though_all_holds() -> None:
 
 
 def test_who_asks_to_the_last_is_believed_when_all_holds() -> None:
-    """Its criteria are what counts."""
+    """The criteria decide."""
     played = Played(words=lambda _: QUESTION)
     played.begin([task("t", 1)], completed=True)
     played.start()
@@ -186,7 +186,7 @@ def test_who_asks_to_the_last_is_believed_when_all_holds() -> None:
     [(BLOCKED, "BLOCKED"), (None, "CURSOR_EXEC_FAILURE")],
 )
 def test_a_critical_halt_stops_at_once_and_keeps_the_task(words: str | None, reason: str) -> None:
-    """CTL-40: it comes first after a resume, and the attempt is not counted."""
+    """CTL-40: the task comes first after a resume, and the attempt is not counted."""
     said = iter([words, "Done.", "Done."])
     played = Played(words=lambda _: next(said))
     played.begin([task("t", 0), task("u")], completed=True)
@@ -200,7 +200,7 @@ def test_a_critical_halt_stops_at_once_and_keeps_the_task(words: str | None, rea
 
 
 def test_an_answer_without_the_json_that_is_wanted_halts() -> None:
-    """OUTPUT_FORMAT_INVALID; JSON that does not fit is a failed check."""
+    """OUTPUT_FORMAT_INVALID, as the answer has no JSON at all."""
     played = Played(words=lambda _: "All done.")
     played.begin([evolve(task("t"), expected_json_schema={"ok": "boolean"})])
     played.start()
@@ -220,7 +220,7 @@ def test_a_folder_where_nobody_can_work_halts() -> None:
 
 
 def test_an_operator_is_asked_before_each_dispatch() -> None:
-    """CTL-21: what he declines halts, with the task kept."""
+    """CTL-21: a declined dispatch halts, with the task kept."""
     answers = iter([True, False])
     played = Played(found=lambda _: failing(), confirm=lambda _: next(answers))
     played.begin([task("t")])
@@ -231,7 +231,7 @@ def test_an_operator_is_asked_before_each_dispatch() -> None:
 
 
 def test_a_halt_that_was_written_meanwhile_wins() -> None:
-    """Nothing more is begun; the operator's reason stays."""
+    """No further task begins, and the operator's reason stays."""
 
     def halting(_: ValidateWork) -> ValidationReport:
         played.state = played.state.halted("operator", "lunch")
@@ -246,7 +246,7 @@ def test_a_halt_that_was_written_meanwhile_wins() -> None:
 
 
 def test_a_blocked_task_that_is_enqueued_again_is_done_again() -> None:
-    """CTL-64: with a first prompt; a completed one is not."""
+    """CTL-64: it starts with a first prompt; a completed one is not done again."""
     found = iter([failing("a"), passing(), passing()])
     played = Played(found=lambda _: next(found))
     played.begin([task("t", 0), task("u"), task("t", 0), task("u")], completed=True)
@@ -257,7 +257,7 @@ def test_a_blocked_task_that_is_enqueued_again_is_done_again() -> None:
 
 
 def test_a_task_that_another_program_retries_comes_before_the_queue() -> None:
-    """CTL-11: with the attempts that were counted."""
+    """CTL-11: its counted attempts continue."""
     played = Played()
     played.begin([task("u")], completed=True)
     played.state = evolve(
@@ -272,7 +272,7 @@ def test_a_task_that_another_program_retries_comes_before_the_queue() -> None:
 
 
 def boundaries() -> list[int]:
-    """Return each place where a host can be killed in a project with every kind of step."""
+    """Return each point at which a host can be killed, in a project with every kind of step."""
     played = scene()
     places: list[str] = []
     played.cut = places.append
@@ -281,7 +281,7 @@ def boundaries() -> list[int]:
 
 
 def scene() -> Played:
-    """One task is fixed, one asked about, one blocked, one well."""
+    """One task is fixed, one asked about, one blocked, and one passes."""
     found = {"t": [failing("a"), failing("a"), passing()], "u": [unsure("a"), unsure("a")]}
 
     def find(judge: ValidateWork) -> ValidationReport:
@@ -299,7 +299,7 @@ def scene() -> Played:
 
 @pytest.mark.parametrize("place", boundaries())
 def test_a_kill_anywhere_loses_no_task_and_does_none_twice(place: int) -> None:
-    """CTL-16, CTL-62, C-39: each is completed or blocked once, and none gets an attempt more."""
+    """CTL-16, CTL-62, C-39: each is completed or blocked once, and none gets an extra attempt."""
     played = scene()
     passed = 0
 
@@ -336,7 +336,7 @@ replies = st.sampled_from(["yes", "no", "perhaps", ""])
 def test_whatever_happens_no_task_is_lost_or_done_twice(
     retries: list[int], data: st.DataObject, kills: set[int], halts: set[int]
 ) -> None:
-    """Kills and an operator's halts anywhere, any answer, any verdict."""
+    """Kills and an operator's halts may come anywhere, with any answer and any verdict."""
     passed = 0
 
     def cut(place: str) -> None:

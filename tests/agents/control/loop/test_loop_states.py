@@ -1,4 +1,4 @@
-"""The loop as a state machine of its own, with an operator and kills beside it."""
+"""The loop as a state machine, with an operator and kills beside it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FOUND = (passing(), passing(), failing("a"), failing("b"), unsure("a"), unsure("
 
 @final
 class Project(RuleBasedStateMachine):
-    """A project whose operator, agents and host do whatever they like (CTL-08, CTL-46, CTL-62)."""
+    """A project with a random operator, agents and host (CTL-08, CTL-46, CTL-62)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.chance = random.Random(0)
-        self.left = 0  # places until the next kill; 0 for none
+        self.left = 0  # points until the next kill; 0 for none
         self.most: dict[str, int] = {}
         self.played = Played(
             words=lambda _: self.chance.choice(WORDS),
@@ -61,7 +61,7 @@ class Project(RuleBasedStateMachine):
         is_resumed=st.sampled_from([True, True, True, False]),
     )
     def start(self, seed: int, kill: int, *, is_resumed: bool) -> None:
-        """Nothing is dispatched of a project that is not running, and it stays so."""
+        """A project that is not running dispatches nothing, and keeps its status."""
         if is_resumed:
             self.played.resume()
         self.chance, self.left = random.Random(seed), kill

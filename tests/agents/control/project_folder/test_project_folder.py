@@ -1,4 +1,4 @@
-"""What rules see of a project's folder, whatever an agent has put there."""
+"""The view of the rules on a project's folder, after any work of an agent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_file_is_found_and_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../out.txt", "/etc/passwd", "a/../../out.txt", "link", "in/out"])
 def test_what_leads_out_of_the_project_is_not_read(tmp_path: Path, name: str) -> None:
-    """By its path, or by a link to a file or of a folder."""
+    """Its own path may lead out, or a link to a file or a folder."""
     project = tmp_path / "project"
     (project / "a").mkdir(parents=True)
     (tmp_path / "out.txt").write_text("TODO")
@@ -60,7 +60,7 @@ def test_a_folder_with_the_same_beginning_is_outside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a\0b", "\udcff\ud800", "x" * 5000, "missing", "a.txt/b"])
 def test_names_that_name_nothing(tmp_path: Path, name: str) -> None:
-    """They fail what is asked of them and raise nothing."""
+    """Such names fail the check and raise nothing."""
     (tmp_path / "a.txt").touch()
     obstacle = locate(tmp_path, name)
     assert isinstance(obstacle, Obstacle)
@@ -68,7 +68,7 @@ def test_names_that_name_nothing(tmp_path: Path, name: str) -> None:
 
 
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:
-    """Each way round: as a file, as a folder, and as a link to the folder above."""
+    """Links may loop as a file, as a folder, and as a link to the folder above."""
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     (tmp_path / "up").symlink_to(".")
@@ -79,7 +79,7 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
 
 
 def test_a_gigabyte_is_not_read(tmp_path: Path) -> None:
-    """Nobody can tell what is in it, and nothing says that it is not there."""
+    """Its content is unknown, so the search does not claim that the text is missing."""
     with (tmp_path / "big.txt").open("wb") as file:
         file.truncate(1024**3)
     obstacle = read_text(tmp_path, "big.txt")
@@ -90,7 +90,7 @@ def test_a_gigabyte_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    """An agent that leaves one would otherwise stop the loop."""
+    """A pipe of an agent must not stop the loop."""
     os.mkfifo(tmp_path / "pipe")
     assert read_text(tmp_path, "pipe") == Obstacle("is not a regular file", is_final=True)
     assert read_text(tmp_path, ".") == Obstacle("is a folder", is_final=True)
@@ -100,13 +100,13 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", ["NFC", "NFD"])
 @pytest.mark.parametrize("asked", ["NFC", "NFD"])
 def test_accents_are_found_in_either_form(tmp_path: Path, kept: str, asked: str) -> None:
-    """A criterion typed here names a file that another system made."""
+    """A criterion typed on one system may name a file made on another."""
     (tmp_path / unicodedata.normalize(kept, "Übersicht.md")).write_text("ok")  # type: ignore[arg-type]
     assert read_text(tmp_path, unicodedata.normalize(asked, "Übersicht.md")) == "ok"  # type: ignore[arg-type]
 
 
 def test_a_search_tells_path_line_and_text(tmp_path: Path) -> None:
-    """In order, each line once."""
+    """Mentions come in order, each line once."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "b.py").write_text("x\n  # TODO one, TODO two\n\nTODO")
     (tmp_path / "a.md").write_text("TODOS are none\nTODO: " + "x" * 1000)
@@ -120,7 +120,7 @@ def test_a_search_tells_path_line_and_text(tmp_path: Path) -> None:
 
 
 def test_what_is_nobodys_text_is_passed_over(tmp_path: Path) -> None:
-    """Binary files, what tools keep, and our own records, which quote every criterion."""
+    """Binary files, folders of tools, and the audit files, which quote every criterion."""
     for folder in (".git", "node_modules", "src"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x").write_text("TODO")
@@ -133,14 +133,14 @@ def test_what_is_nobodys_text_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_utf_8_can_be_told(tmp_path: Path) -> None:
-    """What is told goes into JSON."""
+    """The name goes into JSON."""
     (tmp_path / os.fsdecode(b"\xff.txt")).write_text("TODO")
     (mention,) = found(tmp_path).mentions
     assert mention.path == "\ufffd.txt"
 
 
 def test_a_search_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By files, by bytes and by mentions; what was left out is told."""
+    """Limits are files, bytes and mentions; the first unread file is reported."""
     for number in range(5):
         (tmp_path / f"{number}.txt").write_text("x" * 10)
     monkeypatch.setattr(project_folder, "FILES_LIMIT", 3)
@@ -155,7 +155,7 @@ def test_a_search_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_folder_that_may_not_be_read_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was not found may be there."""
+    """A text that was not found may be in it."""
     (tmp_path / "shut").mkdir()
     scandir = os.scandir
 
@@ -169,5 +169,5 @@ def test_a_folder_that_may_not_be_read_is_told(
 
 
 def test_the_limits_are_for_people() -> None:
-    """A file that a person would read as a whole is read as a whole."""
+    """A file that a person would read as a whole is within the limit."""
     assert FILE_LIMIT >= 10_000_000

@@ -1,4 +1,4 @@
-"""What agents are told: prompts, guidelines, and as little of the project as a task needs."""
+"""The words for agents: prompts, guidelines, and the part of the project that a task needs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ QUESTION = Halt(HaltReason.ASKED_QUESTION, "p", "Which one?")
     ids=["first", "fix", "strict", "clarification"],
 )
 def test_each_prompt_has_the_whole_task(prompt: str) -> None:
-    """CTL-29: an agent begins with nothing else; what a task says is never read as a template."""
+    """CTL-29: an agent begins with nothing else; a task's text is never read as a template."""
     for said in (
         "## Task t-1: Add {{ 7 * 7 }}",
         "Use {% raw %} and <b>.",
@@ -95,7 +95,7 @@ def test_each_prompt_has_the_whole_task(prompt: str) -> None:
 
 
 def test_a_fix_prompt_says_what_failed_and_what_was_found() -> None:
-    """What holds is not mentioned."""
+    """Criteria that hold are not mentioned."""
     opening = fix_prompt(task(), REPORT).partition("## Task")[0]
     assert (
         "1. b holds\n   - Checked: b is there\n   - Failed: x\n     y\n   - Where: b:1\n" in opening
@@ -113,13 +113,13 @@ def test_a_strict_prompt_is_another_one() -> None:
 
 
 def test_a_report_of_another_program_has_names_only() -> None:
-    """They are what there is to say."""
+    """Such a report contains nothing else."""
     report = ValidationReport(False, Confidence.LOW, ("b holds",), ("c holds",))
     assert "1. b holds\n2. c holds\n" in fix_prompt(task(), report)
 
 
 def test_a_clarification_quotes_what_was_asked() -> None:
-    """A question and a doubt are told apart; neither gets an answer that nobody gave."""
+    """A question and a doubt are told apart, and each is quoted."""
     assert "ended with a question:\n\n> Which one?\n" in clarification_prompt(task(), QUESTION)
     doubt = Halt(HaltReason.AMBIGUITY, "p", "The task is unclear.")
     assert "ended with a doubt about the task:\n\n> The task" in clarification_prompt(task(), doubt)
@@ -134,7 +134,7 @@ def test_a_schema_is_shown_and_nothing_else_is_asked_for() -> None:
 
 
 def test_a_question_shows_what_was_found() -> None:
-    """And that it is not the first one."""
+    """The prompt also tells that it is not the first question."""
     mentions = [Mention("src/a.py", 3, "def basket():")]
     asked = question_prompt(task(), "it is\npretty", mentions, number=2, limit=4)
     assert "> it is\n> pretty\n" in asked
@@ -161,7 +161,7 @@ def test_a_question_shows_what_was_found() -> None:
     ],
 )
 def test_the_type_is_told_from_the_text(intent: str, instructions: str, name: str) -> None:
-    """From the intent alone; words count from their beginning, short ones whole."""
+    """Only the intent decides; words count from their beginning, short ones whole."""
     assert type_of(task(intent, instructions), shipped_task_types()).name == name
 
 
@@ -170,19 +170,19 @@ def test_the_type_is_told_from_the_text(intent: str, instructions: str, name: st
     [("testing", "Test"), ("Documentation", "Doc"), ("coding", "Implementation"), ("?", "Doc")],
 )
 def test_a_task_may_name_its_type(named: str, name: str) -> None:
-    """By the name or an alias; an unknown one is told from the text."""
+    """A name or an alias counts; for an unknown one the text decides."""
     assert type_of(task("Document it", task_type=named), shipped_task_types()).name == name
 
 
 def test_guidelines_are_those_of_the_type() -> None:
-    """CTL-31: and of no other."""
+    """CTL-31: the prompt has no guideline of another type."""
     prompt = first_prompt(task("Document the basket"), {})
     assert "- Change no code.\n" in prompt
     assert "no placeholders" not in prompt
 
 
 def test_a_user_replaces_the_types(tmp_path: Path) -> None:
-    """With a file; the prompt has its guidelines."""
+    """The user's file replaces them; the prompt has its guidelines."""
     file = tmp_path / "types.toml"
     file.write_text("[[task_type]]\nname = 'Any'\nguidelines = ['Be brief.']\n")
     types = read_task_types(file)
@@ -210,7 +210,7 @@ def test_a_user_replaces_the_types(tmp_path: Path) -> None:
 def test_a_bad_file_of_types_is_refused_in_one_line(
     tmp_path: Path, content: str, said: str
 ) -> None:
-    """With the place, what is there and what belongs there."""
+    """The line has the place, the value got and the value wanted."""
     file = tmp_path / "types.toml"
     file.write_text(content)
     with pytest.raises(InvalidControlTable) as caught:
@@ -237,14 +237,14 @@ def test_a_bad_file_of_types_is_refused_in_one_line(
 def test_a_snapshot_has_what_the_task_needs(
     intent: str, instructions: str, parts: set[str]
 ) -> None:
-    """CTL-30: the project always, everything else by rules."""
+    """CTL-30: the project is always in it, everything else by rules."""
     snapshot = take_snapshot(task(intent, instructions), STATE, FOLDER)
     assert snapshot["project"] == {"id": "shop", "sandbox_root": "/sandbox/shop"}
     assert snapshot.keys() - {"project"} == parts
 
 
 def test_a_snapshot_names_few_completed_tasks() -> None:
-    """Those the text names, or the last five; a long project has a short prompt all the same."""
+    """They are those named in the text, or the last five, so a long project has a short prompt."""
     named = take_snapshot(task("Fix it", "As in task-2 and task-3."), STATE, FOLDER)
     assert [one["task_id"] for one in named["completed_tasks"]] == ["task-2", "task-3"]
     last = take_snapshot(task("Fix it", "As before."), STATE, FOLDER)
@@ -252,12 +252,12 @@ def test_a_snapshot_names_few_completed_tasks() -> None:
 
 
 def test_a_project_without_a_goal_has_none_in_its_snapshot() -> None:
-    """An empty goal says nothing."""
+    """An empty goal is left out."""
     assert take_snapshot(task(), ProjectState(), FOLDER).keys() == {"project"}
 
 
 def test_a_snapshot_is_shown_as_json() -> None:
-    """Whole, and readable in any language."""
+    """It is whole, and readable in any language."""
     snapshot = take_snapshot(task(), ProjectState(description="Bücher", project_id="p"), FOLDER)
     prompt = first_prompt(task(), snapshot)
     shown = prompt.partition("```json\n")[2].partition("```")[0]

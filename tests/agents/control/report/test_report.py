@@ -1,4 +1,4 @@
-"""Reports of validations: what follows of their criteria, and how they are stored."""
+"""Reports of validations: the conclusion from their criteria, and their stored form."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_is_stored_is_read_back(criteria: list[CriterionReport]) -> None:
 
 @given(st.lists(CRITERIA, max_size=5))
 def test_only_criteria_that_all_hold_are_valid(criteria: list[CriterionReport]) -> None:
-    """One that failed or that nobody can tell about makes the report invalid, and so does none."""
+    """A failed or uncertain criterion makes the report invalid, and so does an empty list."""
     holds = bool(criteria) and all(item.verdict is CriterionVerdict.PASSED for item in criteria)
     assert ValidationReport.of(criteria).valid is holds
 
@@ -68,7 +68,7 @@ def test_the_least_sure_criterion_gives_the_confidence(
 
 
 def test_an_uncertain_criterion_makes_the_report_uncertain() -> None:
-    """However sure the others are."""
+    """The other criteria may be certain."""
     uncertain = found(CriterionVerdict.UNCERTAIN, criterion="it is pretty")
     report = ValidationReport.of([found(), uncertain])
     assert report.confidence is Confidence.UNCERTAIN
@@ -102,7 +102,7 @@ def test_a_report_of_the_seed_is_read() -> None:
     ],
 )
 def test_what_is_no_report_is_refused_by_field(field: str, value: object, wanted: str) -> None:
-    """The message names the field, what is there and what belongs there."""
+    """The message has the field, the value got and the value wanted."""
     with pytest.raises(InvalidReport) as caught:
         ValidationReport.of_json({**ValidationReport.of([found()]).to_json(), field: value})
     assert str(caught.value) == f"validation report: {wanted}"
@@ -111,7 +111,7 @@ def test_what_is_no_report_is_refused_by_field(field: str, value: object, wanted
 
 
 def test_what_was_seen_is_cut() -> None:
-    """A megabyte in a report would be a megabyte in each state, each audit line and a prompt."""
+    """Reports are copied into each state, each audit line and a prompt."""
     long = CriterionReport("c", CriterionVerdict.FAILED, MatchQuality.EXACT, "k", "x" * 1_000_000)
     assert len(long.saw) == 600
     assert long.saw.endswith("(1,000,000 characters)")

@@ -29,7 +29,7 @@ Agent = Callable[[RunOrder], str]
 
 
 class Killed(BaseException):
-    """The host is killed here."""
+    """The host is killed at this point."""
 
 
 def result(stopped: StopCause | None = None) -> RunResult:
@@ -66,7 +66,7 @@ def result(stopped: StopCause | None = None) -> RunResult:
 @final
 @define
 class DoneRun:
-    """A run that takes its time, and whose end is known."""
+    """A run with a given duration and a known end."""
 
     id: str
     answer: str
@@ -85,7 +85,7 @@ class DoneRun:
 @final
 @define
 class Agents:
-    """Runs that are done at once, by a function."""
+    """Runs that a function answers."""
 
     agent: Agent
     seconds: Callable[[], float] = lambda: 0.0
@@ -154,7 +154,7 @@ class Site:
         )
 
         async def dead(_: object) -> None:
-            """A host that is killed catches up with nothing."""
+            """A killed host does not catch up."""
 
         killed: Killed | None = None
         async with project.opened(), anyio.create_task_group() as children:
@@ -189,7 +189,7 @@ def task(name: str, retries: int = 1, **more: object) -> ControlTask:
 
 
 def writing(order: RunOrder) -> str:
-    """Do a task at its second attempt, if its name says so; never if it says that."""
+    """Write the task's file: at once, in the second attempt for `second…`, never for `never…`."""
     name = order.label.split("/")[3]
     tried = order.cwd / f"{name}.tried"
     if not name.startswith("never") and (tried.exists() or not name.startswith("second")):

@@ -29,12 +29,12 @@ from tests.examples import some
 pytestmark = pytest.mark.real_time
 
 
-MEMORY = Path("/dev/shm")  # thousands of writes, and nothing here depends on the disk
+MEMORY = Path("/dev/shm")  # thousands of writes, and no test here depends on the disk
 
 
 @pytest.fixture
 def memory() -> Generator[Path]:
-    """A folder in memory, where there is such a thing."""
+    """A folder in memory, on systems that have one."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         yield Path(folder)
 
@@ -46,7 +46,7 @@ def site(tmp_path: Path) -> Site:
 
 
 async def test_a_dispatch_is_one_attempt_in_the_folder_of_the_project(site: Site) -> None:
-    """CTL-32, CTL-33, CTL-02: 30 minutes, no retry below it, and the model that a mode names.
+    """CTL-32, CTL-33, CTL-02: 30 minutes, no retry of the run, and the model named by the mode.
 
     CTL-13, CTL-34.
     """
@@ -64,7 +64,7 @@ async def test_a_dispatch_is_one_attempt_in_the_folder_of_the_project(site: Site
 async def test_a_dispatch_that_a_killed_host_has_left_done_is_not_paid_for_twice(
     site: Site,
 ) -> None:
-    """Its answer is taken; one that was cut is made again."""
+    """Its answer is used; an interrupted dispatch is repeated."""
     await site.begin(task("a"))
     site.agents.left["a"] = DoneRun("a", "Done.", result(StopCause.INTERRUPTED))
     await site.start()
@@ -79,7 +79,7 @@ async def test_a_dispatch_that_a_killed_host_has_left_done_is_not_paid_for_twice
 
 @pytest.mark.parametrize("where", ["../other", "/tmp", "link"])
 async def test_a_task_that_leaves_its_project_halts(site: Site, where: str) -> None:
-    """CTL-60: nothing is dispatched."""
+    """CTL-60: the task is not dispatched."""
     folder = site.settings.folder("demo")
     folder.mkdir(parents=True)
     (folder.parent / "other").mkdir()
@@ -93,14 +93,14 @@ async def test_a_task_that_leaves_its_project_halts(site: Site, where: str) -> N
 
 
 async def test_a_question_may_change_nothing(site: Site) -> None:
-    """C-22: no rule looks again after an answer."""
+    """C-22: an agent may only read for a question, as no rule checks again after it."""
     await site.begin(task("never", 0))
     await site.start()
     assert [str(order.access) for order in site.agents.orders] == ["edit", *["read"] * 4]
 
 
 async def test_commands_of_a_validation_change_nothing_of_the_project(site: Site) -> None:
-    """C-44: where bubblewrap works here; else it is said."""
+    """C-44: bubblewrap prevents changes where it works; elsewhere a line warns."""
     command = ("sh", "-c", "touch spoilt")
     await site.begin(task("a", 0, test_command="sh -c 'touch spoilt'", tests_required=True))
     await site.start()
@@ -109,7 +109,7 @@ async def test_commands_of_a_validation_change_nothing_of_the_project(site: Site
 
 
 async def test_commands_of_a_validation_write_what_their_task_lets_them(site: Site) -> None:
-    """A path that is not there is a folder for them; one that leads out ends them."""
+    """A declared path is made as a folder if it is missing; one that leads out is refused."""
     writes = ("made/here", "there.txt")
     folder = site.settings.folder("demo")
     folder.mkdir(parents=True)
@@ -133,7 +133,7 @@ async def test_commands_of_a_validation_write_what_their_task_lets_them(site: Si
 async def test_what_an_agent_writes_into_another_project_is_told(
     tmp_path: Path, is_worked_on: bool
 ) -> None:
-    """CTL-60: by file; not where another host works, for nobody can tell who it was."""
+    """CTL-60: it is told by file, but not if another host works there, which may be the writer."""
 
     def trespassing(order: RunOrder) -> str:
         other = order.cwd.parent / "other"
@@ -186,7 +186,7 @@ async def test_a_helper_proposes_and_rules_decide(tmp_path: Path) -> None:
 
 
 def test_programs_that_a_sandbox_would_hide_are_seen(tmp_path: Path) -> None:
-    """A virtual environment in a folder for temporary files; never all of that folder."""
+    """A virtual environment in a folder for temporary files is mounted, never that whole folder."""
     for folder in ("venv/bin", "bin"):
         (tmp_path / folder).mkdir(parents=True)
     path = f"{tmp_path}/venv/bin:{tmp_path}/bin:{tmp_path}/none/bin:/usr/bin:relative"
@@ -203,7 +203,7 @@ TASKS = (task("first"), task("second"), task("never"), task("last", 0))
 
 
 async def boundaries(folder: Path) -> int:
-    """Return how many places there are to be killed at."""
+    """Return the number of points for a kill."""
     site, count = Site(folder, Agents(writing)), 0
     await site.begin(*TASKS)
     whole = Performer.perform
@@ -272,7 +272,7 @@ async def test_a_kill_before_and_after_each_effect_loses_nothing(
 async def test_a_clock_that_is_set_back_loses_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only times are wrong then: the order is that of the log."""
+    """Only the times are wrong: the order is that of the log."""
     hours = iter(range(10**6, 0, -1))
     monkeypatch.setattr(
         "otpy_agents.control.server.project.CLOCK", lambda: 1735689600.0 + 3600 * next(hours)
@@ -293,7 +293,7 @@ async def test_a_clock_that_is_set_back_loses_nothing(
 async def test_a_disk_that_is_full_at_any_write_ends_the_loop_with_one_line(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever was not written was not done; the next start goes on. Log and audit alike."""
+    """A step that was not written does not count, in log or audit, and the next start goes on."""
     whole_log, whole = EventLog.append, files._append
     count = full_at = 0
 

@@ -1,4 +1,4 @@
-"""Projects as a branch of somebody's tree, beside a work list."""
+"""Projects as a branch of a caller's tree, beside a work list."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def begin(folder: Path, name: str, command: str = "touch made.txt") -> Non
 
 
 async def test_projects_are_worked_on_beside_a_list(tmp_path: Path) -> None:
-    """C-20, C-29: one tree has both, and who has ended gives its project up at once."""
+    """C-20, C-29: one tree has both, and an ended project is released at once."""
     (tmp_path / "w.toml").write_text(LIST.replace("FOLDER", str(tmp_path)))
     settings = ControlSettings(root=tmp_path / "sandbox")
     for name in ("shop", "site"):
@@ -88,7 +88,7 @@ async def test_projects_are_worked_on_beside_a_list(tmp_path: Path) -> None:
 
 
 async def test_a_project_whose_tree_ends_is_not_waited_for(tmp_path: Path) -> None:
-    """It is told, and the task comes first the next time."""
+    """The caller gets an error instead of an endless wait."""
     await begin(tmp_path, "site", "sleep 60")
     async with open_projects(tmp_path / "runs.sqlite3") as projects:
         async with otpy.start(otpy.SupervisorSpec("App", [projects.spec()])):
@@ -99,7 +99,7 @@ async def test_a_project_whose_tree_ends_is_not_waited_for(tmp_path: Path) -> No
 
 
 async def test_a_project_without_a_state_disturbs_no_other(tmp_path: Path) -> None:
-    """It ends with one line."""
+    """Such a project ends with one line."""
     settings = ControlSettings(root=tmp_path / "sandbox")
     await begin(tmp_path, "site")
     async with open_projects(tmp_path / "runs.sqlite3") as projects:
@@ -115,7 +115,7 @@ async def test_a_project_without_a_state_disturbs_no_other(tmp_path: Path) -> No
 async def test_a_loop_that_crashed_is_restarted_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C-29, CTL-62: it is transient; a halt and a completion are normal ends of it."""
+    """C-29, CTL-62: the child is transient, so a crash restarts it and a completion does not."""
     settings = ControlSettings(root=tmp_path / "sandbox")
     await begin(tmp_path, "site")
     whole, crashes = Performer.perform, 2
@@ -137,7 +137,7 @@ async def test_a_loop_that_crashed_is_restarted_and_goes_on(
 
 
 async def test_projects_go_on_when_the_host_of_runs_was_restarted(tmp_path: Path) -> None:
-    """The pool has lost its children then; the attempt is taken up or made again."""
+    """The run host's restart loses the attempt, which is taken up or repeated."""
     settings = ControlSettings(root=tmp_path / "sandbox")
     await begin(tmp_path, "site", "test -e begun || { touch begun; sleep 60; }; touch made.txt")
     async with open_projects(tmp_path / "runs.sqlite3") as projects:

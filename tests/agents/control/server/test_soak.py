@@ -1,6 +1,6 @@
 """Projects for virtual hours, with failures, halts, resumes and kills.
 
-`.ci/run --long` plays twenty of them for four hours.
+`.ci/run --long` runs twenty of them for four hours.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def agents(chance: random.Random) -> Agents:
 
 
 async def operate(site: Site, chance: random.Random, until: float) -> None:
-    """Halt now and then, and resume whatever is halted."""
+    """Halt at times, and resume after each halt."""
     loop = asyncio.get_running_loop()
     async with site.store() as store:
         while loop.time() < until:
@@ -55,7 +55,7 @@ async def operate(site: Site, chance: random.Random, until: float) -> None:
 
 
 async def host(site: Site, chance: random.Random, until: float) -> None:
-    """Start its loop again and again, as a service manager and an operator do."""
+    """Start the loop repeatedly, as a service manager and an operator do."""
     loop = asyncio.get_running_loop()
     while loop.time() < until:
         with suppress(Killed):
@@ -67,7 +67,7 @@ async def host(site: Site, chance: random.Random, until: float) -> None:
 async def test_projects_lose_nothing_whatever_happens_for_hours(
     tmp_path: Path, mock_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each task is completed or blocked once, and each audit is what the log says."""
+    """Each task is completed or blocked once, and the audit agrees with the log."""
     chance = random.Random(SEED)
     whole = Performer.perform
 
@@ -80,10 +80,10 @@ async def test_projects_lose_nothing_whatever_happens_for_hours(
         return event
 
     monkeypatch.setattr(Performer, "perform", perilous)
-    # A halt is looked for each minute, and not four times a second.
+    # The loop checks for a halt each minute instead of four times a second.
     monkeypatch.setattr("otpy_agents.log.event_log._LOOK", 60.0)
     sites = [
-        Site(tmp_path, agents(chance), f"p{number}", audits=not number)  # files take the longest
+        Site(tmp_path, agents(chance), f"p{number}", audits=not number)  # files are slowest
         for number in range(PROJECTS)
     ]
     for site in sites:

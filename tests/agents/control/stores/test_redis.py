@@ -50,7 +50,7 @@ TASK = {
 
 @pytest.fixture
 def port(tmp_path: Path) -> Generator[int]:
-    """Run Redis; give its port."""
+    """Run Redis; yield its port."""
     command = [program("redis-server"), "--save", "", "--dir", str(tmp_path), "--port"]
     with running(lambda port: [*command, str(port)]) as port:
         yield port
@@ -62,14 +62,14 @@ def store(port: int, tmp_path: Path) -> RedisControl:
 
 
 def plain(port: int, db: int, *words: str) -> str:
-    """Ask Redis as a program that knows nothing of us does."""
+    """Ask Redis as a client that does not know this project."""
     redis = program("redis-cli")
     command = [redis, "-p", str(port), "-n", str(db), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 async def test_what_another_program_wrote_by_hand_is_served(port: int, tmp_path: Path) -> None:
-    """CTL-22, CTL-25: A state, and a queue that was pushed on the left; unknown fields are kept."""
+    """CTL-22, CTL-25: a state, and a queue that was pushed on the left; unknown fields are kept."""
     plain(port, 0, "SET", "supervisor:state", json.dumps(BY_HAND))
     for name in ("task-001", "task-002"):
         plain(port, 2, "LPUSH", "queue:tasks", json.dumps({**TASK, "task_id": name}))
@@ -98,7 +98,7 @@ async def test_a_plain_client_reads_what_we_write(port: int, tmp_path: Path) -> 
 
 
 async def test_an_entry_that_is_no_task_stays_and_is_named(port: int, tmp_path: Path) -> None:
-    """The operator is to mend it."""
+    """The operator is to repair it."""
     plain(port, 2, "LPUSH", "queue:tasks", "{oops")
     async with store(port, tmp_path) as redis:
         with pytest.raises(InvalidTask, match=r"queue:tasks: got \{oops, wanted a task as JSON"):
@@ -121,7 +121,7 @@ async def test_a_server_that_was_flushed_is_written_nothing_back(port: int, tmp_
 async def test_a_lease_whose_time_is_over_is_ours_while_nobody_took_it(
     port: int, tmp_path: Path
 ) -> None:
-    """As after ten seconds without the server; who took it meanwhile has it, and is named."""
+    """An expired lease still allows changes, until another host has taken it."""
     async with store(port, tmp_path) as redis:
         await orders.init_state(redis, ExecutionMode.AUTO, fresh=False, actor="ann")
         state = await redis.load()
@@ -137,7 +137,7 @@ async def test_a_lease_whose_time_is_over_is_ours_while_nobody_took_it(
 
 
 async def test_the_lease_of_another_host_lasts_to_its_end(port: int, tmp_path: Path) -> None:
-    """G-19: nobody here can tell whether its process lives."""
+    """G-19: this host cannot tell whether the other one's process lives."""
     holder = {"number": 4, "host": "elsewhere", "pid": 1, "began": 0.0}
     plain(port, 0, "SET", "otpy:lease:supervisor:state", json.dumps(holder), "PX", "300")
     plain(port, 0, "SET", "otpy:fencing:supervisor:state", "4")
@@ -150,7 +150,7 @@ async def test_the_lease_of_another_host_lasts_to_its_end(port: int, tmp_path: P
 
 
 async def test_of_two_hosts_at_once_one_works(port: int, tmp_path: Path) -> None:
-    """G-19: whoever comes second is told, at the same moment too."""
+    """G-19: the second one gets an error, even at the same moment."""
     async with store(port, tmp_path) as one, store(port, tmp_path) as other:
         leases = one.lease(), other.lease()
         taken = await asyncio.gather(
@@ -163,14 +163,14 @@ async def test_of_two_hosts_at_once_one_works(port: int, tmp_path: Path) -> None
 
 
 async def test_a_server_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
-    """Nobody listens there."""
+    """No server listens there."""
     with pytest.raises(StoreUnreachable, match=r"redis://127.0.0.1:9 .*wanted a Redis server"):
         async with store(9, tmp_path):
             pytest.fail("opened")
 
 
 async def test_a_server_that_asks_for_a_login_is_given_one(tmp_path: Path) -> None:
-    """That of the URL, which no message shows."""
+    """The password of the URL is used, and no message shows it."""
     argv = [program("redis-server"), "--requirepass", "dragon-egg", "--dir", str(tmp_path)]
     with running(lambda port: [*argv, "--port", str(port)]) as port:
         log = tmp_path / "events.sqlite3"
@@ -187,7 +187,7 @@ async def test_a_server_that_asks_for_a_login_is_given_one(tmp_path: Path) -> No
 
 
 def holding(port: int, tmp_path: Path) -> subprocess.Popen[bytes]:
-    """Start a process that holds the lease and says so."""
+    """Start a process that takes the lease and reports it."""
     script = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
@@ -211,7 +211,7 @@ def holding(port: int, tmp_path: Path) -> subprocess.Popen[bytes]:
 
 @final
 class Swallows:
-    """A client that goes on when it is cancelled, as redis-py does while it connects."""
+    """A client that continues after a cancellation, as redis-py does while it connects."""
 
     async def get(self, _key: str) -> str:
         with contextlib.suppress(asyncio.CancelledError):
@@ -220,7 +220,7 @@ class Swallows:
 
 
 async def test_who_waits_for_a_halt_can_be_cancelled(tmp_path: Path) -> None:
-    """A loop that ends waits for its end: it hung for ever on a busy machine."""
+    """A loop awaits the cancelled wait at its end, and hung for ever on a busy machine."""
     redis = store(9, tmp_path)
     redis._states = Swallows()
     waiting = asyncio.create_task(redis.halted())
@@ -234,7 +234,7 @@ async def test_who_waits_for_a_halt_can_be_cancelled(tmp_path: Path) -> None:
 async def test_the_lease_of_a_process_that_was_killed_is_free_at_once(
     port: int, tmp_path: Path
 ) -> None:
-    """Not after its 15 seconds."""
+    """The next host need not wait for its 15 seconds."""
     holder = holding(port, tmp_path)
     with holder:
         assert holder.stdout is not None

@@ -1,4 +1,4 @@
-"""Stores of the control plane: what each of them promises."""
+"""Stores of the control plane: the promises of each of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def opens(tmp_path: Path, request: pytest.FixtureRequest) -> Opens:
 
 
 async def test_without_a_state_there_is_one_clear_error(opens: Opens) -> None:
-    """CTL-23: it says what makes one."""
+    """CTL-23: the error names the command that makes a state."""
     async with opens() as store:
         with pytest.raises(StateMissing, match=r"got no state, .* control init-state"):
             await store.load()
@@ -66,14 +66,14 @@ async def test_a_state_is_what_was_written_for_the_next_host_too(opens: Opens) -
 
 
 async def test_beginning_anew_forgets_what_was_there(opens: Opens) -> None:
-    """As `init-state` does."""
+    """`init-state` does this."""
     async with opens() as store:
         await store.change(None, evolve(RUNNING, iteration=4, retry_counts={"t": 1}))
         assert await store.change(None, RUNNING) == RUNNING
 
 
 async def test_who_was_halted_meanwhile_stays_halted(opens: Opens) -> None:
-    """And what the other writer changed is not lost."""
+    """The other writer's changes are not lost."""
     async with opens() as loop, opens() as operator:
         seen = await loop.change(None, RUNNING)
         halted = seen.halted("operator", "lunch")
@@ -99,7 +99,7 @@ async def test_two_writers_lose_nothing_of_each_other(opens: Opens) -> None:
 
 
 async def test_tasks_come_in_their_order_and_a_reserved_one_first(opens: Opens) -> None:
-    """CTL-25, C-39: until it is settled, whatever host asks."""
+    """CTL-25, C-39: it comes first until it is settled, for the next host too."""
     async with opens() as store:
         assert await store.reserve() is None
         await store.push([task("a"), task("b")], actor="ann")
@@ -116,7 +116,7 @@ async def test_tasks_come_in_their_order_and_a_reserved_one_first(opens: Opens) 
 
 
 async def test_a_project_is_worked_on_by_one_host(opens: Opens) -> None:
-    """G-19: the other is told by whom; numbers of leases grow."""
+    """G-19: the other host's error names the process; lease numbers grow."""
     async with opens() as first, opens() as second:
         async with first.lease() as number:
             with pytest.raises(ProjectHeld, match=r"project that process \d+ works on"):
@@ -126,7 +126,7 @@ async def test_a_project_is_worked_on_by_one_host(opens: Opens) -> None:
 
 
 async def test_who_has_lost_its_lease_writes_nothing(opens: Opens) -> None:
-    """As after a sleep in which another host took over."""
+    """Such a host was asleep, for example, while another one took over."""
     async with opens() as first, opens() as second:
         seen = await first.change(None, RUNNING)
         held = first.lease()
@@ -144,7 +144,7 @@ async def test_who_has_lost_its_lease_writes_nothing(opens: Opens) -> None:
 
 
 async def test_a_halt_of_another_program_is_heard_at_once(opens: Opens) -> None:
-    """CTL-54: also one of a state that lacks a field."""
+    """CTL-54: a waiting loop hears of the halt."""
     async with opens() as loop, opens() as operator:
         await loop.change(None, RUNNING)
         waiting = asyncio.create_task(loop.halted())
@@ -156,7 +156,7 @@ async def test_a_halt_of_another_program_is_heard_at_once(opens: Opens) -> None:
 
 
 async def test_a_change_and_what_is_told_of_it_are_one(opens: Opens) -> None:
-    """C-19: in the log, after the change, with its actor."""
+    """C-19: the record is in the log, after the change, with its actor."""
     async with opens() as store:
         await store.change(None, RUNNING, Record("halted", {"reason": "x"}), actor="ann")
         events = [event async for event in store.log.read(stream=store.stream)]
@@ -177,7 +177,7 @@ steps = st.lists(
 def test_no_task_is_lost_and_none_is_served_again_once_settled(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
-    """Whatever is cut between taking and settling."""
+    """The host may be stopped at any point between taking and settling."""
     path = tmp_path_factory.mktemp("queue") / "events.sqlite3"
 
     async def play() -> None:

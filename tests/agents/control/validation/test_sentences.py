@@ -1,4 +1,4 @@
-"""Which checks a sentence asks for, and how sure the rules are."""
+"""The checks that a sentence asks for, and the quality of their rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from otpy_agents.control.validation.sentences import (
 
 EXACT, HIGH, MEDIUM, LOW = MatchQuality
 OF_CODE = ("OrderService", "MAX_ITEMS", "config/app.yaml", ".env")
-# Words that rules look for, for sentences that are nearly theirs.
+# Words that rules match, to build sentences close to theirs.
 OUR_WORDS = (
     *("a.b", "'x'", "`y`", "src/", "the", "file", "no", "and", "in", "exists", "contains"),
     *(",", ";", "("),
@@ -25,7 +25,7 @@ OUR_WORDS = (
 
 @pytest.mark.parametrize("rule", SENTENCE_RULES, ids=lambda rule: rule.name)
 def test_each_rule_reads_its_example(rule: SentenceRule) -> None:
-    """CTL-38: no rule is hidden by the one before it."""
+    """CTL-38: no rule hides the one after it."""
     reading = read_sentence(rule.example)
     assert reading is not None
     assert (reading.rule, reading.quality) == (rule.name, rule.quality)
@@ -108,7 +108,7 @@ def test_each_rule_reads_its_example(rule: SentenceRule) -> None:
 def test_what_a_sentence_asks_for(
     sentence: str, quality: MatchQuality, checks: list[str] | None
 ) -> None:
-    """In many wordings; of several checks the least sure rule counts."""
+    """Many wordings are read; of several checks the weakest rule counts."""
     reading = read_sentence(sentence)
     assert reading is not None
     assert reading.quality is quality
@@ -137,7 +137,7 @@ def test_what_a_sentence_asks_for(
     ids=lambda sentence: sentence[:40],
 )
 def test_what_no_rule_reads(sentence: str) -> None:
-    """Nothing is guessed: alternatives, conditions, negations, other languages, pages of text."""
+    """No rule guesses: alternatives, conditions, negations, other languages, pages of text."""
     assert read_sentence(sentence) is None
 
 
@@ -152,7 +152,7 @@ def test_what_no_rule_reads(sentence: str) -> None:
     ],
 )
 def test_what_rules_only_see_signs_of(sentence: str) -> None:
-    """A file that is named is a sign; what is said of it, no rule reads."""
+    """The named file is a sign; the rest of the sentence is not read."""
     reading = read_sentence(sentence)
     assert reading is not None
     assert reading.quality is LOW
@@ -169,13 +169,13 @@ def test_a_text_with_the_signs_of_a_pattern_is_a_text(text: str) -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_not(sentence: str) -> None:
-    """No sentence is an error."""
+    """No sentence raises an error."""
     read_sentence(sentence)
 
 
 @given(st.lists(st.sampled_from(OUR_WORDS)))
 def test_any_order_of_our_own_words_is_read_or_not(words: list[str]) -> None:
-    """Nor are sentences that are nearly those of a rule."""
+    """Sentences close to those of a rule raise no error either."""
     read_sentence(" ".join(words))
 
 
@@ -183,12 +183,12 @@ def test_any_order_of_our_own_words_is_read_or_not(words: list[str]) -> None:
     "piece", ["a", "a.", "/", "`", "'a", " ", "a b ", "no ", "a, ", "a.b, ", "file ", "- ", "a.a/"]
 )
 def test_a_long_sentence_is_read_at_once(piece: str) -> None:
-    """No rule goes back and forth over a sentence until the test times out."""
+    """No rule backtracks over a sentence until the test times out."""
     read_sentence((piece * 1000)[:1000])
 
 
 def test_the_table_prints_itself() -> None:
-    """One line for each rule, with how sure it is and an example."""
+    """Each rule has one line, with its quality and an example."""
     lines = rules_table().splitlines()
     assert len(lines) == len(SENTENCE_RULES) + 1
     assert lines[0].split() == ["CHECK", "QUALITY", "FOR", "EXAMPLE"]

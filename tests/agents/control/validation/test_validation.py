@@ -1,4 +1,4 @@
-"""What the validation of a task reports, by rules alone."""
+"""The report of a task's validation, by rules alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def task(*criteria: str | TableCriterion, **fields: Any) -> ControlTask:
 
 
 class Commands:
-    """Runs nothing, and remembers what was asked for."""
+    """Runs nothing, and records the commands."""
 
     def __init__(self, **outcomes: CommandOutcome) -> None:
         self.outcomes, self.run = outcomes, list[Argv]()
@@ -68,7 +68,7 @@ async def verdict_on(folder: Path, criterion: str | TableCriterion) -> Criterion
 
 
 async def test_a_report_says_what_was_checked_and_seen_and_where(tmp_path: Path) -> None:
-    """CTL-36: for each criterion, in the task's order."""
+    """CTL-36: each criterion has its entry, in the task's order."""
     (tmp_path / "hello.txt").write_text("one\nHello\n")
     report = await report_on(
         tmp_path,
@@ -137,12 +137,12 @@ async def test_a_table_is_checked_exactly(
     table: dict[str, Any],
     verdict: CriterionVerdict,
 ) -> None:
-    """CTL-35: each field is a check, and all of them must hold; none holds the host up."""
+    """CTL-35: each field is a check, and all must hold; no check blocks the host."""
     monkeypatch.setattr("otpy_agents.control.validation.checks._PATTERN_SECONDS", 0.05)
     (tmp_path / "a.json").write_text('{"n": 1, "nothing": null,\n "x": [{"y z": true}]\n}\n\n')
     (tmp_path / "bad.json").write_text('{"x": NaN}')
     (tmp_path / "deep.json").write_text("[" * 100_000)
-    (tmp_path / "many.txt").write_text("a" * 60 + "b")  # the pattern takes years for it
+    (tmp_path / "many.txt").write_text("a" * 60 + "b")  # the pattern takes years on this file
     commands = Commands(false=CommandOutcome(1))
     report = await report_on(tmp_path, task(TableCriterion(**table)), commands)
     found = report.criteria[0]
@@ -152,7 +152,7 @@ async def test_a_table_is_checked_exactly(
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "link", "dir/secret"])
 async def test_a_path_that_leaves_the_project_fails(tmp_path: Path, name: str) -> None:
-    """As an artifact, in a sentence and in a table, also where nothing shall be."""
+    """It fails as an artifact, in a sentence and in a table, even where a file must be missing."""
     project = tmp_path / "project"
     project.mkdir()
     (tmp_path / "out").mkdir()
@@ -177,7 +177,7 @@ async def test_a_path_that_leaves_the_project_fails(tmp_path: Path, name: str) -
 
 
 async def test_what_cannot_be_read_is_uncertain(tmp_path: Path) -> None:
-    """A gigabyte has the text or it has not; nobody looked."""
+    """A gigabyte is not read, so its text is unknown."""
     with (tmp_path / "big.txt").open("wb") as file:
         file.truncate(1024**3)
     for sentence in ("big.txt contains 'x'", "no TODO left", "big.txt has 3 lines"):
@@ -186,7 +186,7 @@ async def test_what_cannot_be_read_is_uncertain(tmp_path: Path) -> None:
 
 
 async def test_odd_files_are_judged_like_any_other(tmp_path: Path) -> None:
-    """Binary files, pipes, loops of links, folders."""
+    """Binary files, pipes, loops of links and folders have verdicts too."""
     (tmp_path / "bin.dat").write_bytes(b"\0\xff\xfemagic\0")
     os.mkfifo(tmp_path / "p.txt")
     (tmp_path / "l.txt").symlink_to("l.txt")
@@ -205,7 +205,7 @@ async def test_odd_files_are_judged_like_any_other(tmp_path: Path) -> None:
     [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("a\r\nb\r\n", 2), ("\n\n", 2)],
 )
 async def test_lines_are_counted_exactly(tmp_path: Path, content: str, lines: int) -> None:
-    """As `wc -l` counts them, and one more that lacks its line feed."""
+    """Lines count as for `wc -l`, plus a last one without its line feed."""
     (tmp_path / "a.txt").write_bytes(content.encode())
     assert (await verdict_on(tmp_path, TableCriterion(file="a.txt", lines=lines))).verdict is PASSED
     more = TableCriterion(file="a.txt", lines=lines + 1)
@@ -237,7 +237,7 @@ async def test_lines_are_counted_exactly(tmp_path: Path, content: str, lines: in
     ],
 )
 async def test_sentences_are_checked(tmp_path: Path, sentence: str, passes: bool) -> None:
-    """Definitions, mentions and what is left over, in several languages of programs."""
+    """Definitions, mentions and leftovers are found in several programming languages."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "x.py").write_text("TODOS = 1\n")
     (tmp_path / "calc.py").write_text(
@@ -254,7 +254,7 @@ async def test_sentences_are_checked(tmp_path: Path, sentence: str, passes: bool
 
 
 async def test_a_sign_decides_nothing(tmp_path: Path) -> None:
-    """A rule that is only LOW sure shows what it found and asks for interrogation."""
+    """A rule of quality LOW shows its finding and leaves the criterion uncertain."""
     (tmp_path / "a.py").write_text("--strict")
     for sentence, where in (
         ("it supports `--strict`", "a.py:1"),
@@ -269,21 +269,21 @@ async def test_a_sign_decides_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sentence", ["Die Datei existiert", "it is pretty", "日本語"])
 async def test_what_no_rule_reads_is_uncertain(tmp_path: Path, sentence: str) -> None:
-    """And the report says that no rule reads it."""
+    """The report says that no rule reads it."""
     found = await verdict_on(tmp_path, sentence)
     assert (found.verdict, found.quality) == (UNCERTAIN, MatchQuality.LOW)
     assert found.saw == "no rule reads this sentence"
 
 
 async def test_a_task_that_demands_nothing_is_not_done_by_that(tmp_path: Path) -> None:
-    """An empty list proves nothing; nor do tests that nobody requires."""
+    """An empty list proves nothing; nor do optional tests."""
     for asked in (task(), task(test_command="true")):
         report = await report_on(tmp_path, asked)
         assert (report.valid, report.uncertain_criteria) == (False, ("Do it",))
 
 
 async def test_each_command_is_run_once(tmp_path: Path) -> None:
-    """The test command is for the shell, a table's command is a program."""
+    """The test command runs in the shell, a table's command as a program."""
     commands = Commands()
     asked = task(
         "the tests pass",
@@ -315,14 +315,14 @@ async def test_each_command_is_run_once(tmp_path: Path) -> None:
 async def test_tests_that_are_required_decide(
     tmp_path: Path, outcome: CommandOutcome, verdict: CriterionVerdict, saw: str
 ) -> None:
-    """CTL-35: by their exit code alone; none is no success."""
+    """CTL-35: only the exit code counts; a missing one is a failure."""
     asked = task(test_command="t", tests_required=True)
     found = (await report_on(tmp_path, asked, Commands(t=outcome))).criteria[0]
     assert (found.criterion, found.verdict, found.saw) == ("the tests pass", verdict, saw)
 
 
 async def test_tests_that_nobody_requires_only_take_confidence(tmp_path: Path) -> None:
-    """They are run, and how they ended is told."""
+    """Optional tests are run, and their result is reported."""
     (tmp_path / "a").touch()
     asked = task(required_artifacts=("a",), test_command="t")
     report = await report_on(tmp_path, asked, Commands(t=CommandOutcome(1, "1 failed")))
@@ -333,14 +333,14 @@ async def test_tests_that_nobody_requires_only_take_confidence(tmp_path: Path) -
 
 @pytest.mark.parametrize("exit_code", [1, -15, None])
 async def test_an_exit_code_fails_nothing(tmp_path: Path, exit_code: int | None) -> None:
-    """CTL-35: it only takes the highest confidence away."""
+    """CTL-35: it only lowers the highest confidence."""
     (tmp_path / "a").touch()
     report = await report_on(tmp_path, task(required_artifacts=("a",)), exit_code=exit_code)
     assert (report.valid, report.confidence) == (True, Confidence.MEDIUM)
 
 
 async def test_what_a_command_prints_is_checked(tmp_path: Path) -> None:
-    """Beside its exit code, which another rule may want to be another one."""
+    """Its exit code counts separately, as another rule may want another code."""
     asked = task("`run` prints 'Hello'", "`run` exits with code 3")
     commands = Commands(run=CommandOutcome(0, "Hello, world"))
     report = await report_on(tmp_path, asked, commands)
@@ -363,7 +363,7 @@ async def test_what_a_command_prints_is_checked(tmp_path: Path) -> None:
 async def test_the_lines_of_a_command_are_counted(
     tmp_path: Path, outcome: CommandOutcome, verdict: CriterionVerdict
 ) -> None:
-    """Without the empty ones; `grep` exits with 1 if it finds nothing, and with 2 if it fails."""
+    """Empty lines do not count; `grep` exits with 1 if it finds nothing, and with 2 if it fails."""
     asked = task("grep -n 'x' a.txt returns 2 lines", "grep 'y' a.txt returns 0 lines")
     commands = Commands()
     commands.outcomes = {"grep -n 'x' a.txt": outcome, "grep 'y' a.txt": CommandOutcome(1)}
@@ -405,7 +405,7 @@ FITS = {"name": "a", "count": 1, "tags": ["x"], "extra": None}
 async def test_json_is_checked_with_its_schema(
     tmp_path: Path, schema: dict[str, Any], words: str, verdict: CriterionVerdict, saw: str
 ) -> None:
-    """CTL-35: the seed's form and JSON Schema; nothing is fetched from anywhere."""
+    """CTL-35: the seed's form and JSON Schema both work; no reference is fetched."""
     report = await report_on(tmp_path, task(expected_json_schema=schema), words=words)
     found = report.criteria[0]
     assert (found.criterion, found.verdict) == ("expected_json_schema", verdict)
@@ -413,7 +413,7 @@ async def test_json_is_checked_with_its_schema(
 
 
 def test_no_json_where_a_schema_is_given_halts() -> None:
-    """JSON that does not fit does not halt, and without a schema nothing does."""
+    """JSON that does not fit does not halt, nor does an answer without a schema."""
     asked = task(expected_json_schema=SEEDS_FORM)
     halt = find_format_halt(asked, "Done.\n" * 1000)
     assert halt is not None

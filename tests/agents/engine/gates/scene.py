@@ -29,11 +29,11 @@ def shell_gate(name: str, script: str, **more: object) -> Gate:
 
 
 class Repository:
-    """A git repository, and what runs its gates.
+    """A git repository, with a sandbox and a cache for its gates.
 
     Attributes:
         tree: Its work tree.
-        said: What was told of the sandbox.
+        said: The notes about the sandbox.
     """
 
     def __init__(self, folder: Path, choice: SandboxChoice | None = None) -> None:
@@ -63,7 +63,7 @@ class Repository:
         self.git("commit", "-q", "-m", "Begin")
 
     def files(self) -> set[str]:
-        """Return what lies in the work tree."""
+        """Return the paths in the work tree."""
         found = (path.relative_to(self.tree) for path in self.tree.rglob("*"))
         return {str(path) for path in found if path.parts[0] != ".git"}
 
@@ -75,5 +75,5 @@ class Repository:
         return {one.name: one for one in results}
 
     def gates_of(self, commit: str) -> dict[str, Gate]:
-        """Return the gates as a commit has them."""
+        """Return the gates that a commit declares."""
         return load_gates(self.git("show", f"{commit}:{GATES_FILE}"), GATES_FILE)

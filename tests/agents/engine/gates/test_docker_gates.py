@@ -29,7 +29,7 @@ def repository(docker_socket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_gate_in_a_container_changes_and_reaches_nothing(repository: Repository) -> None:
-    """ENG-12, ENG-14: as in bubblewrap; it runs as the user of this host, who has a home."""
+    """ENG-12, ENG-14: as in bubblewrap; the gate runs as the user of this host, with a home."""
     repository.commit({"kept/old.txt": "old\n"})
     script = (
         "touch here; ls /sys/class/net; cat kept/old.txt; echo new >kept/old.txt;"
@@ -54,11 +54,11 @@ async def test_a_gate_in_a_container_changes_and_reaches_nothing(repository: Rep
 
 
 async def test_a_gate_that_runs_riot_is_held(repository: Repository) -> None:
-    """ENG-14: the engine counts processes, and kills what takes too much memory."""
+    """ENG-14: the sandbox limits the processes, the output and the time of a gate."""
     bomb = "i=0; while [ $i -lt 3000 ]; do sleep 90 & i=$((i+1)); done; wait"
     results = await repository.run(
         shell_gate("bomb", bomb),
-        # Not of zeros, which the engine writes down six times as long.
+        # Not of zeros, which the engine writes to its log at six times the size.
         shell_gate("loud", f"yes {'z' * 10_000} | head -c 1000000000"),
         shell_gate("slow", "echo begun; sleep 90", timeout=2.0),
     )
@@ -72,7 +72,7 @@ async def test_a_gate_that_runs_riot_is_held(repository: Repository) -> None:
 async def test_what_a_killed_host_left_in_a_container_is_ended(
     repository: Repository, docker_socket: Path
 ) -> None:
-    """Containers outlive their host; the next one ends those of its label."""
+    """Containers outlive their host; the next host ends those with its label."""
     sandbox = DockerSandbox(IMAGE, docker_socket)
     marker = {"OTPY_COMMAND": "wf-1/step-1", "OTPY_COMMAND_ID": "0"}
     job = Job(
@@ -93,7 +93,7 @@ async def test_what_a_killed_host_left_in_a_container_is_ended(
 
 
 async def test_an_image_is_part_of_the_key_of_a_pass(repository: Repository) -> None:
-    """ENG-31: other programs, another answer."""
+    """ENG-31: another sandbox has other programs, so a pass does not count there."""
     gate = shell_gate("test", "true")
     assert not (await repository.run(gate, cached=True))["test"].cached
     assert (await repository.run(gate, cached=True))["test"].cached

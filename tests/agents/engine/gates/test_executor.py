@@ -1,4 +1,4 @@
-"""Running gates, in virtual time: what is started when, and what results there are."""
+"""Gates in virtual time: when each one starts, and its result."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def lasting(seconds: float, code: int = 0, said: str = "said") -> Script:
 
 def gate(name: str, *depends_on: str, **more: object) -> Gate:
     fields: dict[str, object] = {"parallel_safe": True, **more}
-    env = {"OTPY_ASSIGNMENT": name}  # by which a script is chosen
+    env = {"OTPY_ASSIGNMENT": name}  # selects the script
     return Gate(name=name, command=(name,), depends_on=depends_on, env=env, **fields)  # type: ignore[arg-type]
 
 
 class Site:
-    """A work tree, gates for it, and what was told."""
+    """A work tree, its gates, and the events that were told."""
 
     def __init__(self, folder: Path, gates: Sequence[Gate], scripts: Mapping[str, Scripts]) -> None:
         self.tree = folder / "tree"
@@ -70,7 +70,7 @@ class Site:
 
 
 async def test_gates_run_side_by_side_behind_those_they_depend_on(tmp_path: Path) -> None:
-    """ENG-30: what may not be parallel runs alone, and dependencies come along."""
+    """ENG-30: a gate that is not parallel-safe runs alone, and dependencies run too."""
     gates = [gate("lint"), gate("types", "lint"), gate("test"), gate("db", parallel_safe=False)]
     seconds = {"lint": 10, "types": 10, "test": 15, "db": 10}
     site = Site(tmp_path, gates, {name: [lasting(its)] for name, its in seconds.items()})
@@ -84,7 +84,7 @@ async def test_gates_run_side_by_side_behind_those_they_depend_on(tmp_path: Path
 
 
 async def test_a_failure_holds_back_what_depends_on_it(tmp_path: Path) -> None:
-    """But what says that it does not care runs."""
+    """A gate with `skip_on_dependency_failure: false` runs all the same."""
     gates = [gate("lint"), gate("test", "lint"), gate("e2e", "test")]
     gates.append(gate("docs", "lint", skip_on_dependency_failure=False))
     site = Site(tmp_path, gates, {"lint": [lasting(1, 1, "E501")]})
@@ -111,7 +111,7 @@ async def test_a_failure_holds_back_what_depends_on_it(tmp_path: Path) -> None:
 async def test_a_failure_that_counts_for_little_holds_nothing_back(
     tmp_path: Path, use: GateUse, action: GateFailAction
 ) -> None:
-    """Whether the role says so or the gate."""
+    """The role may say so, or the gate."""
     gates = [gate("lint", fail_action=action), gate("test", "lint")]
     site = Site(tmp_path, gates, {"lint": [lasting(1, 1)]})
     results = await site.run(use, "test")
@@ -121,7 +121,7 @@ async def test_a_failure_that_counts_for_little_holds_nothing_back(
 
 
 async def test_a_gate_that_takes_too_long_fails_with_what_it_said(tmp_path: Path) -> None:
-    """At its own time limit."""
+    """The sandbox ends it at its own time limit."""
     site = Site(tmp_path, [gate("test", timeout=30.0)], {"test": [lasting(99, said="hangs here")]})
     result = (await site.run("test"))["test"]
     assert (result.status, result.exit_code, result.seconds) == (FAILED, None, 30)
@@ -130,7 +130,7 @@ async def test_a_gate_that_takes_too_long_fails_with_what_it_said(tmp_path: Path
 
 
 async def test_a_gate_that_cannot_be_started_says_what_to_do(tmp_path: Path) -> None:
-    """It is not the worker's fault."""
+    """The result says that the gate was not started."""
 
     def missing(_: int) -> Script:
         raise SpawnFailed("pytest", "No such program")
@@ -143,7 +143,7 @@ async def test_a_gate_that_cannot_be_started_says_what_to_do(tmp_path: Path) -> 
 
 
 async def test_a_sandbox_that_does_not_work_is_told_before_anything_runs(tmp_path: Path) -> None:
-    """C-24: another one is asked for by name, and never taken silently."""
+    """C-24: the run is refused; no other sandbox takes the place of a broken one."""
     site = Site(tmp_path, [gate("test")], {})
     site.sandbox.unavailable = "no engine"
     with pytest.raises(SandboxUnavailable, match="no engine"):
@@ -152,7 +152,7 @@ async def test_a_sandbox_that_does_not_work_is_told_before_anything_runs(tmp_pat
 
 
 async def test_a_cancelled_run_leaves_nothing_running(tmp_path: Path) -> None:
-    """And keeps nothing."""
+    """The sandbox ends the gate that was running."""
     site = Site(tmp_path, [gate("lint"), gate("test")], {"test": [lasting(99)]})
     task = asyncio.create_task(site.run("lint", "test"))
     await asyncio.sleep(5)
@@ -167,7 +167,7 @@ async def test_a_cancelled_run_leaves_nothing_running(tmp_path: Path) -> None:
 
 
 async def test_what_passed_is_not_run_again_until_something_changes(tmp_path: Path) -> None:
-    """ENG-31: its result is as it was, and says so; an executor of another tree has it, too."""
+    """ENG-31: the next executor returns the kept result, marked as cached."""
     site = Site(tmp_path, [gate("lint"), gate("test", "lint")], {"test": [lasting(7)]})
     first = await site.run("test")
     again = await site.run("test")
@@ -182,14 +182,14 @@ async def test_what_passed_is_not_run_again_until_something_changes(tmp_path: Pa
 
 
 async def test_what_failed_is_run_again(tmp_path: Path) -> None:
-    """It may have failed for what is none of its inputs."""
+    """A failure may have a cause outside the gate's inputs."""
     site = Site(tmp_path, [gate("test")], {"test": [lasting(1, 1), lasting(1)]})
     assert (await site.run("test"))["test"].status is FAILED
     assert (await site.run("test"))["test"].status is PASSED
 
 
 async def test_only_what_a_gate_reads_matters_to_it(tmp_path: Path) -> None:
-    """`cache_inputs`; and one with `cache: false` is always run."""
+    """Only the files of `cache_inputs` count; a gate with `cache: false` always runs."""
     gates = [gate("lint", cache_inputs=("*.py",)), gate("docs", cache_inputs=("docs/",))]
     site = Site(tmp_path, [*gates, gate("net", cache=False)], {})
     await site.run("lint", "docs", "net")
@@ -199,7 +199,7 @@ async def test_only_what_a_gate_reads_matters_to_it(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_changes_meanwhile_keeps_the_pass_out(tmp_path: Path) -> None:
-    """Nobody knows which of both it saw."""
+    """It is unknown which of the two versions the gate saw."""
     site = Site(tmp_path, [gate("test")], {"test": [lasting(9)]})
     task = asyncio.create_task(site.run("test"))
     await asyncio.sleep(5)
@@ -210,7 +210,7 @@ async def test_a_file_that_changes_meanwhile_keeps_the_pass_out(tmp_path: Path) 
 
 
 async def test_what_writes_for_a_later_gate_is_run_with_it(tmp_path: Path) -> None:
-    """Else that would find nothing."""
+    """The later gate would find no files otherwise."""
     gates = [
         gate("build", allowed_writes=("out/",)),
         gate("test", "build", allowed_writes=("out/",)),
@@ -262,7 +262,7 @@ async def test_a_link_of_a_worker_leads_no_gate_out(
 
 
 def test_nothing_secret_is_handed_to_a_gate() -> None:
-    """Only what programs need; where a sandbox has its own `PATH`, not even that."""
+    """A gate gets the variables that programs need; none if its sandbox has its own `PATH`."""
     here = {"PATH": "/bin", "LC_ALL": "C", "HOME": "/h", "GITHUB_TOKEN": "x", "FOO": "y"}
     commands = gate_commands(SandboxChoice(), here, pytest.fail)
     assert commands.variables(BubblewrapSandbox()) == {"PATH": "/bin", "LC_ALL": "C", "HOME": "/h"}

@@ -1,4 +1,4 @@
-"""Gates as a file says them."""
+"""Gates as a file declares them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ gates:
 
 
 def test_a_file_changes_what_is_shipped_key_by_key_and_adds_more() -> None:
-    """ENG-28, ENG-29: what it does not say stays, and the severity says the action."""
+    """ENG-28, ENG-29: omitted keys keep their values, and the severity sets the action."""
     shipped, gates = load_gates(None), load_gates(FULL)
     assert set(shipped) == {"test", "lint", "type_check", "security", "format_check"}
     assert shipped["type_check"].fail_action is GateFailAction.WARN
@@ -52,7 +52,7 @@ def test_a_file_changes_what_is_shipped_key_by_key_and_adds_more() -> None:
 
 @pytest.mark.parametrize("text", ["", "gates: {}", "x-mine: 1"])
 def test_a_file_that_says_nothing_changes_nothing(text: str) -> None:
-    """An example whose lines are all comments, for example."""
+    """For example, a file of comments only."""
     assert load_gates(text) == load_gates(None)
 
 
@@ -83,7 +83,7 @@ def test_a_file_that_says_nothing_changes_nothing(text: str) -> None:
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(text: str, line: int, said: str) -> None:
-    """One line, and what is wanted instead."""
+    """The error is one line, which says what is wanted."""
     with pytest.raises(InvalidEngineFile) as caught:
         load_gates(text, ".supervisor/gates.yaml")
     message = str(caught.value)
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_named_with_its_line(text: str, line: int, said: str) -
 
 
 def test_what_is_shipped_is_not_changed_by_a_file() -> None:
-    """It is read once for all."""
+    """The shipped gates are read only once."""
     before: Any = dict(load_gates(None))
     load_gates(FULL).clear()
     assert load_gates(None) == before

@@ -1,4 +1,4 @@
-"""What a gate reads, as a hash, and the passes that are kept under it."""
+"""The hash of a gate's inputs, and the passes that are kept under it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_whatever_a_gate_could_read_changes_the_hash(
     tree: Path, change: Callable[[Path], object]
 ) -> None:
-    """ENG-31; and without a change it stays."""
+    """ENG-31: each change changes the hash; without a change it stays the same."""
     before = inputs_digest(tree)
     assert before is not None
     assert inputs_digest(tree) == before
@@ -63,7 +63,7 @@ def test_whatever_a_gate_could_read_changes_the_hash(
 
 
 def test_what_is_ours_and_what_no_glob_names_changes_nothing(tree: Path) -> None:
-    """`.git` and other work trees; with `cache_inputs` all that they leave out."""
+    """`.git` and other work trees do not count; nor do files outside `cache_inputs`."""
     before, narrow = inputs_digest(tree), inputs_digest(tree, ("*.py", "!src/"))
     (tree / ".git/HEAD").write_text("x")
     (tree / ".worktrees/w/a.py").write_text("x")
@@ -76,7 +76,7 @@ def test_what_is_ours_and_what_no_glob_names_changes_nothing(tree: Path) -> None
 
 
 def test_what_lies_outside_counts_by_its_time(tree: Path) -> None:
-    """An interpreter in a virtual environment, for example."""
+    """For example, an interpreter of a virtual environment."""
     outside = tree.parent / "python"
     outside.write_text("1")
     (tree / "python").symlink_to(outside)
@@ -91,7 +91,7 @@ def test_what_lies_outside_counts_by_its_time(tree: Path) -> None:
 def test_what_nobody_can_tell_has_no_hash(
     tree: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """So that gate is always run, and nothing is waited for."""
+    """Such a gate always runs, and the look at its inputs never blocks."""
     if kind == "pipe":
         os.mkfifo(tree / "pipe")
     monkeypatch.setattr(inputs_module, "FILES_LIMIT", 3 if kind == "many" else 100)
@@ -101,7 +101,7 @@ def test_what_nobody_can_tell_has_no_hash(
 
 
 def test_all_that_decides_about_a_pass_is_in_its_key(tree: Path, tmp_path: Path) -> None:
-    """What a person calls it, and how bad a failure is, do not."""
+    """The description, the time limit and `parallel_safe` are not."""
     program = tmp_path / "bin/lint"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -137,7 +137,7 @@ def test_a_pass_that_cannot_be_read_or_kept_is_not_there(tmp_path: Path) -> None
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    """On a disk that is full until somebody makes room, each gate would leave one."""
+    """On a full disk each gate would leave a temporary file."""
     files = kept_module.KeptFiles(tmp_path)
     (tmp_path / "taken").mkdir()
     assert files.put("taken", "text") is None
@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> 
 
 
 def test_a_file_is_found_by_the_name_it_was_kept_by(tmp_path: Path) -> None:
-    """Whatever of it a file name should not hold."""
+    """Characters that do not fit in a file name are replaced."""
     files = kept_module.KeptFiles(tmp_path)
     assert files.put("wf/step 1", "text") == tmp_path / "wf_step_1"
     assert files.get("wf/step 1") == "text"
@@ -154,7 +154,7 @@ def test_a_file_is_found_by_the_name_it_was_kept_by(tmp_path: Path) -> None:
 def test_passes_that_are_old_or_too_much_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that were used last stay."""
+    """The passes that were used last stay."""
     monkeypatch.setattr(kept_module, "KEPT_BYTES", 500)
     cache = GateCache(tmp_path)
     for number in range(4):
@@ -168,7 +168,7 @@ def test_passes_that_are_old_or_too_much_are_removed(
 
 
 def test_each_repository_has_its_own_folder_in_the_state_of_the_user(tmp_path: Path) -> None:
-    """By its git folder, so that its work trees share it."""
+    """Its git folder names it, so that its work trees share it."""
     here = {"XDG_STATE_HOME": str(tmp_path / "state")}
     one, other = (cache_folder(tmp_path / name, here) for name in ("one", "other"))
     assert one.parent == other.parent == tmp_path / "state/otpy/gates"

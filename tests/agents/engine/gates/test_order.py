@@ -39,7 +39,7 @@ wishes = st.lists(st.sampled_from(NAMES), max_size=4)
 def test_each_gate_comes_once_behind_all_that_it_depends_on(
     gates: dict[str, Gate], wanted: list[str]
 ) -> None:
-    """And as early as that allows; nothing comes that nobody needs."""
+    """Each gate comes as early as possible, and only wanted gates and their dependencies come."""
     stages = gate_stages(gates, wanted)
     place = {name: number for number, stage in enumerate(stages) for name in stage}
     assert sum(map(len, stages)) == len(place)
@@ -68,7 +68,7 @@ def test_a_circle_is_refused_with_its_path(gates: dict[str, Gate]) -> None:
 def test_whatever_ends_first_all_are_run_once_and_those_alone_that_want_it(
     gates: dict[str, Gate], wanted: list[str], most: int, data: st.DataObject
 ) -> None:
-    """ENG-30: parallel where allowed, and never stuck."""
+    """ENG-30: gates run in parallel where allowed, and the run never gets stuck."""
     chosen = needed_gates(gates, wanted)
     running: list[str] = []
     done: set[str] = set()
@@ -86,6 +86,6 @@ def test_whatever_ends_first_all_are_run_once_and_those_alone_that_want_it(
 
 
 def test_a_gate_that_there_is_not_is_named() -> None:
-    """With those that there are."""
+    """The error lists the known gates."""
     with pytest.raises(UnknownGate, match="got 'nope', wanted one of a, b"):
         gate_stages({name: Gate(name=name, command=("x",)) for name in "ab"}, ["a", "nope"])

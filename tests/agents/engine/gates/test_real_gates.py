@@ -56,7 +56,7 @@ async def test_shipped_gates_judge_a_python_project(repository: Repository) -> N
 
 
 async def test_a_gate_changes_nothing_outside_of_what_it_may_write(repository: Repository) -> None:
-    """ENG-14; and what it writes there is a copy, which the gates of a run share (ENG-27)."""
+    """ENG-14: a gate writes to a copy, which the gates of a run share (ENG-27)."""
     repository.commit({"kept/old.txt": "old\n"})
     outside = repository.tree.parent / "outside"
     script = (
@@ -80,7 +80,7 @@ async def test_a_gate_changes_nothing_outside_of_what_it_may_write(repository: R
 
 
 async def test_a_gate_reaches_no_network(repository: Repository) -> None:
-    """ENG-12: not even this machine."""
+    """ENG-12: a gate does not even reach this machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         ask = f"import socket; socket.create_connection({server.getsockname()!r}, 5)"
         gate = evolve(shell_gate("ask", ""), command=(sys.executable, "-c", ask))
@@ -90,7 +90,7 @@ async def test_a_gate_reaches_no_network(repository: Repository) -> None:
 
 
 async def test_a_gate_that_runs_riot_is_ended(repository: Repository) -> None:
-    """ENG-14: a fork bomb, a gigabyte of output, and one that never ends."""
+    """ENG-14: a fork bomb, a gigabyte of output, and a gate that never ends."""
     bomb = "i=0; while [ $i -lt 3000 ]; do sleep 90 & i=$((i+1)); done; wait"
     results = await repository.run(
         shell_gate("bomb", bomb),
@@ -107,7 +107,7 @@ async def test_a_gate_that_runs_riot_is_ended(repository: Repository) -> None:
 async def test_a_gate_sees_no_secret_of_its_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Repository
 ) -> None:
-    """But the variables that its file says."""
+    """The gate sees the variables that its file declares."""
     monkeypatch.setenv("GITHUB_TOKEN", "sesame")
     inside = Repository(tmp_path / "other")
     del repository  # skips
@@ -117,7 +117,7 @@ async def test_a_gate_sees_no_secret_of_its_host(
 
 
 async def test_gates_are_those_of_the_base_commit(repository: Repository) -> None:
-    """ENG-27: a worker that edits them changes nothing, whatever it leaves in its work tree."""
+    """ENG-27: a worker that edits its copy of the gates changes nothing."""
     text = "gates:\n  test: {command: [sh, -c, 'exit 7'], env: {}}\n"
     repository.commit({GATES_FILE: text})
     (repository.tree / GATES_FILE).write_text("gates:\n  test: {command: ['true']}\n")
@@ -128,7 +128,7 @@ async def test_gates_are_those_of_the_base_commit(repository: Repository) -> Non
 async def test_a_pass_is_shared_by_the_work_trees_of_a_repository(
     repository: Repository,
 ) -> None:
-    """ENG-31: what was judged in one is not judged again in another."""
+    """ENG-31: a pass in one work tree counts in another."""
     repository.commit({"adds.py": SOUND})
     gate = shell_gate("test", "echo $$; ls")
     first = (await repository.run(gate, cached=True))["test"]
@@ -166,7 +166,7 @@ async def test_without_walls_nothing_is_written_either(
 
 
 def command(*args: str) -> int:
-    """Carry a command line out, and return its exit status."""
+    """Run a command line, and return its exit status."""
     try:
         gates.main(args=[*args], prog_name="gates", standalone_mode=False)
     except SystemExit as error:
@@ -250,7 +250,7 @@ def test_a_wrong_command_line_gets_one_line(
     text: str,
     said: str,
 ) -> None:
-    """With the exit status 1 and without a traceback."""
+    """The exit status is 1, and there is no traceback."""
     repository = Repository(tmp_path)
     monkeypatch.chdir(repository.tree)
     monkeypatch.delenv("OTPY_ENGINE_SANDBOX", raising=False)

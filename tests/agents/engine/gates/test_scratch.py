@@ -1,4 +1,4 @@
-"""Copies for what gates write."""
+"""Copies of the paths that gates write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def names(folder: Path) -> list[str]:
 
 
 async def test_what_is_there_is_copied_and_what_is_not_is_made(tmp_path: Path) -> None:
-    """As a folder, unless its name has an ending; nothing of it is there behind the block."""
+    """A missing path is made within the block: a folder, or a file if its name has an ending."""
     tree = tmp_path / "tree"
     (tree / "kept/deep").mkdir(parents=True)
     (tree / "kept/deep/a").write_text("a")
@@ -52,7 +52,7 @@ async def test_what_somebody_put_there_meanwhile_stays(tmp_path: Path) -> None:
 
 
 async def test_without_walls_the_tree_is_copied_but_for_what_is_ours(tmp_path: Path) -> None:
-    """Pipes are no part of a work tree, and links are copied as links."""
+    """Pipes are left out, and links are copied as links."""
     tree = tmp_path / "tree"
     (tree / ".git").mkdir(parents=True)
     (tree / "sub/.git").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What results of gates mean for a step."""
+"""The verdict on a step, from the results of its gates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAILED = GateResult(name="test", status=GateStatus.FAILED, output="1 failed", ex
 def test_the_fail_action_says_what_becomes_of_a_gate_that_does_not_pass(
     action: GateFailAction, status: GateStatus
 ) -> None:
-    """ENG-32: without an exit code it does not pass either (C-37)."""
+    """ENG-32: a gate without an exit code does not pass either (C-37)."""
     gate = Gate(name="a", command=("x",), fail_action=action)
     assert [status_of(gate, code) for code in (0, 1, 137, None)] == [
         GateStatus.PASSED,
@@ -44,7 +44,7 @@ def test_the_fail_action_says_what_becomes_of_a_gate_that_does_not_pass(
     ],
 )
 def test_a_role_says_what_follows_a_failure(use: GateUse, passed: bool, retry: bool) -> None:
-    """By `required` and `on_fail`; see the role's file."""
+    """`required` and `on_fail` of the role decide."""
     result = GateResult(
         name="test", status=GateStatus.FAILED, exit_code=1, required=is_required(use)
     )
@@ -53,7 +53,7 @@ def test_a_role_says_what_follows_a_failure(use: GateUse, passed: bool, retry: b
 
 
 def test_what_could_not_be_started_no_worker_mends() -> None:
-    """So nothing is tried again, and the program that is missing is named."""
+    """There is no retry, and the missing program is named."""
     result = GateResult(name="test", status=GateStatus.FAILED, output="no pytest", is_started=False)
     said = verdict([result], [GateUse(name="test")])
     assert (said.passed, said.retry) == (False, False)
@@ -61,14 +61,14 @@ def test_what_could_not_be_started_no_worker_mends() -> None:
 
 
 def test_a_gate_without_a_result_blocks() -> None:
-    """Nobody knows whether it would have passed."""
+    """It is unknown whether the gate would have passed."""
     said = verdict([], [GateUse(name="test"), GateUse(name="lint", required=False)])
     assert [one.name for one in said.blocking] == ["test"]
     assert (said.passed, said.retry) == (False, False)
 
 
 def test_a_gate_that_was_held_back_blocks_and_names_what_failed() -> None:
-    """Also if the role does not name the one that failed."""
+    """The failed gate is named even if the role does not use it."""
     lint = GateResult(name="lint", status=GateStatus.FAILED, output="E1", exit_code=1)
     held = skipped(Gate(name="test", command=("x",)), "lint")
     said = verdict([lint, held], [GateUse(name="test")])
@@ -95,7 +95,7 @@ def test_the_feedback_has_a_limit_and_keeps_the_end_of_each(outputs: list[str]) 
 
 @st.composite
 def judged(draw: st.DrawFn) -> tuple[list[GateResult], list[GateUse]]:
-    """Results of gates with what a role says of some of them, and of some that have none."""
+    """Draw results, and a role's uses of some of these gates and of gates without a result."""
     names = draw(st.lists(st.sampled_from("abcd"), unique=True))
     uses = [
         GateUse(
@@ -120,7 +120,7 @@ def judged(draw: st.DrawFn) -> tuple[list[GateResult], list[GateUse]]:
 def test_a_step_passes_only_if_all_that_is_required_did_not_fail(
     case: tuple[list[GateResult], list[GateUse]],
 ) -> None:
-    """Whatever the other results are; and what passed has nothing to tell."""
+    """The other results do not matter; a passed verdict has no feedback."""
     results, uses = case
     said = verdict(results, uses)
     status = {one.name: one.status for one in results}

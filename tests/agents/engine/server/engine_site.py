@@ -1,4 +1,4 @@
-"""A real repository, log and store, in which an engine works whose workers are functions."""
+"""A real repository, log and store for an engine whose workers are functions."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ GATES = """gates:
 
 
 def role(output: str = "implementation", *, gates: str = "", more: str = "") -> str:
-    """Return a role of its own, whose agent is a command."""
+    """Return the text of a role whose agent is a command."""
     said = f"cli: command\nargv: [{sys.executable}, agent.py]\nsystem_prompt: Work.\n"
     return f"{said}output: {output}\ngates: [{gates}]\n{more}"
 
 
 def done(*files: str, **more: object) -> str:
-    """Return the answer of an implementer who has done its task."""
+    """Return the answer of an implementer that has completed its task."""
     said: dict[str, object] = {
         "status": "completed",
         "files_modified": files,
@@ -57,7 +57,7 @@ def done(*files: str, **more: object) -> str:
 
 
 def result(ending: Ending = Ending.SUCCEEDED, error: str | None = None) -> RunResult:
-    """Return how a run ended that made no attempt."""
+    """Return the result of a run that made no attempt."""
     return RunResult(
         ending=ending,
         error=error,
@@ -72,7 +72,7 @@ def result(ending: Ending = Ending.SUCCEEDED, error: str | None = None) -> RunRe
 
 
 class AgentFailed(Exception):
-    """What an agent raises whose run is to fail."""
+    """Raised by an agent to fail its run."""
 
 
 @final
@@ -135,7 +135,7 @@ class EngineSite:
     Attributes:
         folder: The folder.
         told: Events that engines in this process have told.
-        notes: Lines that they said beside that.
+        notes: Other lines from those engines.
     """
 
     folder: Path
@@ -198,7 +198,7 @@ class EngineSite:
         self.commit("Begin")
 
     def commit(self, message: str) -> None:
-        """Commit all that lies there."""
+        """Commit all changes."""
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
 
@@ -209,12 +209,12 @@ class EngineSite:
 
     @property
     def status(self) -> str:
-        """What git has to say about the work tree of the user."""
+        """Git's status of the work tree of the user."""
         return self.git("status", "--porcelain", "--untracked-files=all")
 
     @property
     def trees(self) -> list[str]:
-        """What lies in `.worktrees`."""
+        """The names of the work trees in `.worktrees`."""
         folder = self.repository / ".worktrees"
         names = {one.name for one in folder.iterdir()} if folder.exists() else set[str]()
         return sorted(names - {".gitignore"})
@@ -223,7 +223,7 @@ class EngineSite:
 
     @asynccontextmanager
     async def engine(self, agent: Agent | Agents | None) -> AsyncGenerator[Engine]:
-        """Have an engine at work in its tree within the block; None for real agents."""
+        """Run an engine in a supervision tree within the block; None for real agents."""
         agents = agent if isinstance(agent, Agents) or agent is None else Agents(agent)
         async with (
             open_engine(self.settings, agents=agents) as engine,
@@ -234,7 +234,7 @@ class EngineSite:
     async def run(
         self, agent: Agent | Agents | None, role: str = "implementer", *, rebase: bool = False
     ) -> EndWorkflow:
-        """Let a worker of a role do one step."""
+        """Run one step with a worker of a role."""
         async with self.engine(agent) as engine:
             name = await engine.begin_run(role, "Add it", (), rebase=rebase, actor="ann")
             return await engine.wait(name)
@@ -247,7 +247,7 @@ class EngineSite:
 
     @asynccontextmanager
     async def orders(self) -> AsyncGenerator[Orders]:
-        """Open what another program orders with."""
+        """Open the orders of another program."""
         trees = StepTrees(self.repository)
         try:
             async with self.log() as log:
@@ -261,11 +261,11 @@ class EngineSite:
             return await log.rows(table)
 
     def of(self, *kinds: type[T]) -> list[T]:
-        """Return what was told of some kinds."""
+        """Return the told events of some kinds."""
         return [event for event in self.told if isinstance(event, kinds)]
 
     async def heard(self, kind: type[T]) -> T:
-        """Wait until something of a kind is told."""
+        """Wait for an event of a kind."""
         while not (found := self.of(kind)):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
         return found[-1]

@@ -1,6 +1,6 @@
 """Engines in processes of their own, which kill themselves at a chosen moment.
 
-All begin in a server that forks: a process has loaded everything when it begins.
+All come from a server that forks: a process has loaded everything when it begins.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def killed(work: Work, folder: Path, what: str, at: int, *, after: bool) -> int:
     """Do some work in a process that is killed at a moment.
 
     Returns:
-        0 if it was killed; else how many moments there were.
+        0 if it was killed; else the number of moments.
     """
     ours, theirs = _CONTEXT.Pipe(duplex=False)
     process = _CONTEXT.Process(target=_work, args=(work, folder, what, at, after, theirs))

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.real_time
 
 
 async def outcome(site: EngineSite) -> str:
-    """Return how the step ended by the log, which has to say so once; empty if none began."""
+    """Return the end of the step from the log, which has exactly one; empty if none began."""
     async with site.log() as log:
         await log.verify()
         assert not await log.compare()
@@ -43,9 +43,9 @@ async def outcome(site: EngineSite) -> str:
 
 
 async def check(site: EngineSite, *, applied: bool | None = None) -> None:
-    """Let the next command settle what is there, and look at it."""
+    """Let the next command settle the remains, and check the result."""
     async with site.orders():
-        pass  # as a command does that only looks
+        pass  # as a read-only command does
     await settling(site)
     end = await outcome(site)
     expected = ["Add it", "Begin"] if end == "step_completed" else ["Begin"]
@@ -86,7 +86,7 @@ async def test_a_step_may_be_killed_at_any_moment(
 async def test_settling_may_be_killed_at_any_moment_too(
     tmp_path: Path, what: str, applied: bool
 ) -> None:
-    """Of a step whose host was killed before it was applied, or before it said so."""
+    """The host was killed before it applied the step, or before it said so."""
     EngineSite(tmp_path / "made").make({"roles/implementer.yaml": role()})
     site = anew(tmp_path)
     most = await asyncio.to_thread(killed, step, site.folder, "append", 0, after=False)
@@ -100,12 +100,12 @@ async def test_settling_may_be_killed_at_any_moment_too(
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy what lies in files; a host that was killed has left a socket."""
+    """Copy the files, without the socket that a killed host has left."""
     shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
 
 
 def anew(folder: Path) -> EngineSite:
-    """Return a copy of what was made, always at the same place, which the log has in it."""
+    """Return a copy of the made site, always at the same path, which the log contains."""
     shutil.rmtree(folder / "at-work", ignore_errors=True)
     copy(folder / "made", folder / "at-work")
     return EngineSite(folder / "at-work")
@@ -121,7 +121,7 @@ async def at_each(
     stride: int = 1,
     applied: bool | None = None,
 ) -> int:
-    """Kill some work at each moment, look at what the next command finds; return how many."""
+    """Kill some work at each moment, and check the next command; return the number of moments."""
     at = first
     most = await asyncio.to_thread(killed, work, anew(folder).folder, what, 0, after=after)
     while at <= most:
@@ -144,14 +144,14 @@ time.sleep(600)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
+    """Whether a process runs; a zombie does not."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
 
 
 async def test_the_worker_of_a_host_that_was_killed_is_ended(site: EngineSite) -> None:
-    """By the next command, before it does anything else (ENG-10)."""
+    """The next command ends it before it does anything else (ENG-10)."""
     pid_file = site.folder / "pid"
     site.make({"roles/implementer.yaml": role()})
     (site.repository / "agent.py").write_text(SLEEPER.format(pid=str(pid_file)), encoding="utf-8")
@@ -173,7 +173,7 @@ async def test_the_worker_of_a_host_that_was_killed_is_ended(site: EngineSite) -
 
 
 def sleeping(seconds: str) -> list[psutil.Process]:
-    """Return the processes that sleep for just so long."""
+    """Return the processes that sleep for exactly these seconds."""
     found = psutil.process_iter(["cmdline", "status"])
     return [
         one
@@ -184,7 +184,7 @@ def sleeping(seconds: str) -> list[psutil.Process]:
 
 
 async def test_the_gates_of_a_host_that_was_killed_are_ended(site: EngineSite) -> None:
-    """By the next command, if they have not ended with their host."""
+    """The next command ends them, if they have not ended with their host."""
     seconds = f"6{os.getpid()}.5"
     gates = f"gates:\n  good:\n    command: [sleep, '{seconds}']\n"
     site.make({"gates.yaml": gates})

@@ -1,4 +1,4 @@
-"""What crashes or is ended from outside: its step fails or goes on, and nothing is left of it."""
+"""After a crash or a kill a step fails or goes on, and nothing is left of it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def children(root: Supervisor, *path: str) -> list[Any]:
 
 
 async def test_a_worker_that_is_ended_from_outside_fails_its_step(site: EngineSite) -> None:
-    """With the reason, and nothing of it is applied."""
+    """The end names the reason, and nothing of the step is applied."""
     site.make(PLAIN)
     async with (
         open_engine(site.settings, agents=Agents(sleeping)) as engine,
@@ -98,7 +98,7 @@ class Once:
 async def test_a_workflow_that_crashes_goes_on_where_its_events_say(
     site: EngineSite, kind: type[EngineEvent], attempts: int
 ) -> None:
-    """Whatever it had done; its step is applied once."""
+    """The workflow may crash at any event; its step is applied once."""
     site.make(PLAIN)
     settings = evolve(site.settings, listen=Once(site, kind))
     async with (
@@ -134,7 +134,7 @@ async def test_workers_of_an_earlier_life_have_ended_before_the_next_begins(
         name = await begin(engine)
         await site.heard(StepDispatched)
         await asyncio.sleep(0.1)
-        engine._workflows[name]._inbox.put_nowait(cast("Any", None))  # which is no news
+        engine._workflows[name]._inbox.put_nowait(cast("Any", None))  # the workflow crashes on this
         end = await engine.wait(name)
     assert end.cause is None
     assert (len(agents.orders), most) == (2, 1)
@@ -144,7 +144,7 @@ async def test_workers_of_an_earlier_life_have_ended_before_the_next_begins(
 async def test_a_workflow_that_crashes_again_and_again_ends_with_its_reason(
     site: EngineSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waits for it hears so, and the next command settles it."""
+    """A waiting caller gets the reason, and the next command settles the workflow."""
     site.make(PLAIN)
     monkeypatch.setattr(WorkflowMachine, "handle", None)
     end = await site.run(writing())
@@ -158,7 +158,7 @@ async def test_a_workflow_that_crashes_again_and_again_ends_with_its_reason(
 async def test_another_program_leaves_a_workflow_alone_from_its_first_event_on(
     site: EngineSite,
 ) -> None:
-    """Though nothing of it is at work yet; and settles it when its host is gone."""
+    """Nothing of it runs yet; the other program settles it once its host is gone."""
     site.make(PLAIN)
 
     async def settled() -> tuple[str, ...]:
@@ -179,7 +179,7 @@ async def test_another_program_leaves_a_workflow_alone_from_its_first_event_on(
 async def test_what_cannot_be_settled_is_said_and_holds_up_nothing(
     site: EngineSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when an engine of containers cannot be asked what is left of a gate."""
+    """For example, the container engine cannot be asked for the remains of a gate."""
     site.make(PLAIN)
     monkeypatch.setattr(StepTrees, "apply", None)
     with monkeypatch.context() as patch:
@@ -194,7 +194,7 @@ async def test_what_cannot_be_settled_is_said_and_holds_up_nothing(
         patch.setattr(CommandSandbox, "clear", away)
         assert (await site.run(writing())).cause is None
         assert "is not settled" in site.notes[-1]
-        assert len(site.trees) == 1  # somebody may be at work there
+        assert len(site.trees) == 1  # a gate may still run there
     async with site.engine(writing()):
         assert "what it left was settled" in site.notes[-1]
     assert site.subjects == ["Add it", "Begin"]
@@ -203,7 +203,7 @@ async def test_what_cannot_be_settled_is_said_and_holds_up_nothing(
 async def test_a_work_tree_that_was_being_made_is_gone_after_a_stop(
     site: EngineSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Although nobody ever was told that it was there."""
+    """No event had told of that work tree."""
     site.make(PLAIN)
     real = StepTrees.open
 
@@ -225,7 +225,7 @@ async def test_a_work_tree_that_was_being_made_is_gone_after_a_stop(
 async def test_a_commit_that_was_made_counts_though_its_child_was_killed(
     site: EngineSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Git tells whether a step was applied, not what applied it."""
+    """Git tells whether a step was applied; the end of the child does not."""
     site.make(PLAIN)
     real = StepTrees.apply
 
@@ -243,7 +243,7 @@ async def test_a_commit_that_was_made_counts_though_its_child_was_killed(
 async def test_a_step_of_which_git_tells_nothing_is_left_to_the_next_command(
     site: EngineSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No event claims what nobody can say."""
+    """No event claims an unknown outcome."""
     site.make(PLAIN)
 
     async def broken(self: StepTrees, *args: object, **more: object) -> str:
@@ -264,7 +264,7 @@ async def test_a_step_of_which_git_tells_nothing_is_left_to_the_next_command(
 
 
 async def test_nothing_of_a_workflow_is_left_when_it_has_ended(site: EngineSite) -> None:
-    """No object, task, descriptor or process; however many there were."""
+    """No object, task, descriptor or process is left, after any number of workflows."""
     site.make()
     kinds = (EngineWorkflow, WorkflowMachine)
     async with (
@@ -279,7 +279,7 @@ async def test_nothing_of_a_workflow_is_left_when_it_has_ended(site: EngineSite)
             assert (await engine.wait(await begin(engine))).cause is None
             await asyncio.sleep(0.2)
             loop: Any = asyncio.get_running_loop()
-            # It keeps the timers that git did not need for minutes, but only a hundred of them.
+            # The loop keeps git's cancelled timers for minutes, but at most a hundred of them.
             loop._scheduled[:] = [one for one in loop._scheduled if not one.cancelled()]
             gc.collect()
             kept = sum(type(one) in kinds for one in gc.get_objects())  # asks no lazy object

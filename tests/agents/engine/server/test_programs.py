@@ -78,7 +78,7 @@ def programs(site: EngineSite) -> Iterator[Programs]:
 
 
 def wait_for(path: Path) -> str:
-    """Wait for a file with something in it."""
+    """Wait for a file with text, and return the text."""
     until = time.monotonic() + PATIENCE
     while not path.exists() or not path.read_text():
         assert time.monotonic() < until
@@ -135,7 +135,7 @@ def test_a_second_signal_does_not_wait_for_a_worker_that_ignores_the_first(
 
 
 def test_a_worker_that_is_killed_from_outside_is_started_again(programs: Programs) -> None:
-    """A crash is no answer, and is tried again within the attempt."""
+    """A crash is not an answer; the worker is started again within the attempt."""
     told = programs.site.folder / "told"
     once = f"""if not os.path.exists({str(told)!r}):
     open({str(told)!r}, "w").close()
@@ -160,7 +160,7 @@ def test_a_limit_of_time_has_an_exit_status_of_its_own(programs: Programs) -> No
 
 
 def test_work_goes_on_when_nobody_reads_what_is_said(programs: Programs) -> None:
-    """Neither the progress nor the result; what is applied stays applied, and the log says so."""
+    """The output reaches no reader; the step stays applied, and the log says so."""
     programs.make(WRITES)
     reader, writer = os.pipe()
     os.close(reader)
@@ -173,7 +173,7 @@ def test_work_goes_on_when_nobody_reads_what_is_said(programs: Programs) -> None
 
 
 def test_a_second_terminal_watches_what_the_first_has_begun(programs: Programs) -> None:
-    """Live, by following and by looking; and it can approve there what waits."""
+    """It follows the work and lists it, and it can approve a step that waits."""
     told, go = programs.site.folder / "told", programs.site.folder / "go"
     waits = f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n{WRITES}"
     programs.make(

@@ -74,7 +74,7 @@ async def test_what_a_worker_changes_becomes_one_commit_of_the_branch(site: Engi
 async def test_a_failing_gate_applies_nothing_and_the_next_worker_is_told(
     site: EngineSite,
 ) -> None:
-    """As often as its role says, then the step fails (C-16)."""
+    """The step is tried as often as its role says, then it fails (C-16)."""
     site.make()
     agents = Agents(writing("BAD\n"))
     end = await site.run(agents)
@@ -87,7 +87,7 @@ async def test_a_failing_gate_applies_nothing_and_the_next_worker_is_told(
 
 
 async def test_a_worker_mends_what_its_gate_has_told_it(site: EngineSite) -> None:
-    """Only what passes is applied."""
+    """Only changes that pass are applied."""
     site.make()
 
     async def agent(order: RunOrder) -> str:
@@ -101,7 +101,7 @@ async def test_a_worker_mends_what_its_gate_has_told_it(site: EngineSite) -> Non
 
 
 async def test_a_moved_head_applies_nothing_and_says_what_would_help(site: EngineSite) -> None:
-    """Both commits are named, and the option (ENG-18)."""
+    """The error names both commits, and the option (ENG-18)."""
     site.make(NO_GATES)
 
     async def agent(order: RunOrder) -> str:
@@ -118,7 +118,7 @@ async def test_a_moved_head_applies_nothing_and_says_what_would_help(site: Engin
 
 
 async def test_rebase_tries_again_on_the_new_head_with_the_gates(site: EngineSite) -> None:
-    """The commit comes after that of somebody else, and has only what the step changed."""
+    """The commit follows the foreign one, and has only the changes of the step."""
     site.make()
 
     async def agent(order: RunOrder) -> str:
@@ -134,7 +134,7 @@ async def test_rebase_tries_again_on_the_new_head_with_the_gates(site: EngineSit
 
 
 async def test_a_rebase_that_leaves_nothing_to_apply_claims_no_commit(site: EngineSite) -> None:
-    """Somebody else has committed the very same meanwhile."""
+    """A foreign commit already has the same changes."""
     site.make(NO_GATES)
 
     async def agent(order: RunOrder) -> str:
@@ -165,7 +165,7 @@ async def test_a_conflict_names_the_files(site: EngineSite) -> None:
 
 
 async def test_a_file_of_the_user_in_the_way_refuses_and_stays(site: EngineSite) -> None:
-    """His other changes are in nobody's way."""
+    """The user's other changes do not hinder a step."""
     site.make(NO_GATES)
     (site.repository / "new.txt").write_text("mine\n", encoding="utf-8")
     (site.repository / "old.txt").write_text("mine too\n", encoding="utf-8")
@@ -189,7 +189,7 @@ REVIEW = '{"status": "approved", "issues": [], "summary": "good"}'
 async def test_who_is_to_change_nothing_applies_nothing(
     site: EngineSite, who: str, answer: str
 ) -> None:
-    """Whatever a planner or a reviewer has written into its work tree."""
+    """The files that a planner or a reviewer writes are not applied."""
     site.make()
 
     async def agent(order: RunOrder) -> str:
@@ -202,7 +202,7 @@ async def test_who_is_to_change_nothing_applies_nothing(
 
 
 async def test_an_answer_that_does_not_fit_is_told_to_the_next_worker(site: EngineSite) -> None:
-    """In the words of the check (ENG-37)."""
+    """The next prompt has the words of the check (ENG-37)."""
     site.make({"roles/implementer.yaml": RETRY_ONCE})
 
     async def agent(order: RunOrder) -> str:
@@ -218,7 +218,7 @@ async def test_an_answer_that_does_not_fit_is_told_to_the_next_worker(site: Engi
 
 
 async def test_a_worker_that_claims_what_it_did_not_do_is_told_so(site: EngineSite) -> None:
-    """What counts is in the work tree (G-11)."""
+    """Only the work tree counts (G-11)."""
     site.make({"roles/implementer.yaml": RETRY_ONCE})
 
     async def agent(order: RunOrder) -> str:
@@ -231,7 +231,7 @@ async def test_a_worker_that_claims_what_it_did_not_do_is_told_so(site: EngineSi
 
 
 async def test_a_worker_that_fails_fails_its_step(site: EngineSite) -> None:
-    """With the reason of its run."""
+    """The step fails with the reason of the run."""
     site.make()
 
     async def agent(order: RunOrder) -> str:
@@ -269,7 +269,7 @@ ASKS = {**NO_GATES, "approval.yaml": "paths: ['*.txt']\n"}
 async def test_a_person_at_another_terminal_decides_what_is_risky(
     site: EngineSite, yes: bool
 ) -> None:
-    """His yes applies it, and his no fails it with his words; the log knows him (G-16)."""
+    """A yes applies it, a no fails it with the reason given, and the log has the name (G-16)."""
     site.make(ASKS)
     run = asyncio.create_task(site.run(writing()))
     asked = await site.heard(ApprovalRequested)
@@ -290,7 +290,7 @@ async def test_a_person_at_another_terminal_decides_what_is_risky(
 
 
 async def test_nobody_can_answer_for_a_step_that_was_stopped(site: EngineSite) -> None:
-    """It waits for nobody any more."""
+    """The step no longer waits for an answer."""
     site.make(ASKS)
     async with site.engine(writing()) as engine:
         name = await engine.begin_run("implementer", "Add it", (), rebase=False, actor="ann")
@@ -312,7 +312,7 @@ async def test_nobody_can_answer_for_a_step_that_was_stopped(site: EngineSite) -
 async def test_a_rollback_reverts_what_was_applied_since_and_nothing_twice(
     site: EngineSite,
 ) -> None:
-    """Also after a rollback that was killed before it was told, or one by hand."""
+    """A step that was reverted by hand is left out; a restored one is reverted again."""
     site.make(NO_GATES)
     assert (await site.run(writing(name="one.txt"))).cause is None
     site.git("commit", "-q", "--allow-empty", "-m", "Mine")
@@ -342,7 +342,7 @@ async def test_a_rollback_reverts_what_was_applied_since_and_nothing_twice(
 async def test_components_side_by_side_are_each_applied_and_left_out_the_next_time(
     site: EngineSite,
 ) -> None:
-    """One of them fails; begun again, only that one and what needs it are worked on."""
+    """One component fails; the next start works only on it and on those that are not done."""
     site.make(NO_GATES)
     fails = True
 
@@ -404,7 +404,7 @@ async def test_a_limit_of_time_stops_what_runs(site: EngineSite, limit: str) -> 
 
 
 async def test_a_stop_ends_the_workers_in_order_and_begins_nothing_more(site: EngineSite) -> None:
-    """Also of a workflow that is begun after it."""
+    """A workflow that is begun after the stop starts no worker either."""
     site.make(NO_GATES)
     began, ended = asyncio.Event(), asyncio.Event()
 
@@ -453,7 +453,7 @@ async def test_five_failures_open_the_circuit_which_blocks_at_once(site: EngineS
 
 
 async def test_what_is_wrong_with_a_file_is_said_before_anything_begins(site: EngineSite) -> None:
-    """With file and line; no event says that something began."""
+    """The error names file and line, and no event tells of a start."""
     site.make({"gates.yaml": "gates:\n  good:\n    comand: [true]\n"})
     with pytest.raises(InvalidEngineFile, match=r"gates\.yaml:3"):
         await site.run(nothing)
@@ -468,7 +468,7 @@ async def test_what_is_wrong_with_a_file_is_said_before_anything_begins(site: En
 
 
 async def test_a_gate_that_there_is_not_fails_the_step_with_its_name(site: EngineSite) -> None:
-    """ENG-02: a role may name a gate that nobody has written."""
+    """ENG-02: a role may name a gate that does not exist."""
     site.make(gates="nowhere")
     end = await site.run(writing())
     assert end.cause is FailureCause.ERROR

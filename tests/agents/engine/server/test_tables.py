@@ -1,4 +1,4 @@
-"""All state of the engine is what its events come to, now and at any earlier position."""
+"""All state of the engine is folded from its events, now and at any earlier position."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def tables(site: EngineSite) -> dict[str, object]:
 
 
 async def test_tables_that_were_deleted_come_back_as_they_were(worked: EngineSite) -> None:
-    """ENG-07: dropped with or without a word, and those that another version made."""
+    """ENG-07: dropped tables, emptied tables and those of another version are rebuilt."""
     before = await tables(worked)
     assert before["workflows"]
     assert before["metrics"]
@@ -76,7 +76,7 @@ async def test_tables_that_were_deleted_come_back_as_they_were(worked: EngineSit
 
 
 async def test_state_at_a_position_is_that_of_the_events_up_to_it(worked: EngineSite) -> None:
-    """As `status --at` shows it."""
+    """`status --at` shows this state."""
     async with worked.log() as log:
         applied = [one async for one in log.read() if isinstance(one.event, StepCompleted)]
         now = await log.state("steps", until=await log.end())
@@ -89,7 +89,7 @@ async def test_state_at_a_position_is_that_of_the_events_up_to_it(worked: Engine
 async def test_events_rebuild_and_verify_know_the_tables_of_the_engine(
     worked: EngineSite, typed: Callable[..., Result]
 ) -> None:
-    """One finds what differs and changes nothing, the other makes it again."""
+    """`verify` finds the differences and changes nothing; `rebuild` repairs them."""
     whole = await asyncio.to_thread(typed, "events", "verify")
     assert (whole.exit_code, whole.stderr) == (0, "")
     sql(worked, "UPDATE steps SET role = 'nobody'", "UPDATE circuits SET reason = 'x'")
@@ -98,14 +98,14 @@ async def test_events_rebuild_and_verify_know_the_tables_of_the_engine(
     assert "steps wf-" in spoilt.stdout
     assert "`otpy-agents events rebuild`" in spoilt.stderr
     again = await asyncio.to_thread(typed, "events", "verify")
-    assert again.stdout == spoilt.stdout  # it has only looked
+    assert again.stdout == spoilt.stdout  # `verify` only reads
     rebuilt = await asyncio.to_thread(typed, "events", "rebuild")
     assert "rebuilt; 2 rows differed" in rebuilt.stdout
     assert (await asyncio.to_thread(typed, "events", "verify")).exit_code == 0
 
 
 async def test_a_plan_of_one_repository_says_nothing_of_another(site: EngineSite) -> None:
-    """Though both have it, with the ids of its components, and share a log."""
+    """Both have the same plan, with the same ids of components, and share a log."""
     one = Component(id="a", title="A")
     feature = Feature(
         id="feat-1", title="F", phases=(PlanPhase(id="p", title="P", components=(one,)),)

@@ -73,7 +73,7 @@ def item(task: str = "Do it", **more: Any) -> WorkItem:
 
 
 def patient_rules() -> WorkflowRules:
-    """Return rules by which nobody is asked, and nothing takes too long."""
+    """Return rules that ask for no approval, and whose limits are never reached."""
     roles = {"implementer": RoleRules(), "reviewer": RoleRules(writes=False)}
     return WorkflowRules(roles=roles, approval=ApprovalRules(), limits=PATIENT)
 
@@ -81,7 +81,7 @@ def patient_rules() -> WorkflowRules:
 @final
 @define
 class PlayedWorkflow:
-    """What the machine wants, and what is known outside of it."""
+    """The open effects of the machine, and the world outside of it."""
 
     started: WorkflowStarted
     rules: WorkflowRules = field(factory=patient_rules)
@@ -105,7 +105,7 @@ class PlayedWorkflow:
         return state
 
     def begin(self, only_settle: StopWanted | None = None) -> None:
-        """Let a host, or the next life in it, begin with what the events say."""
+        """Start a host, or its next life, from the events."""
         self.machine = WorkflowMachine(self.rules)
         self.open, self.alarms, self.ended = {}, {}, None
         self.tell(WorkflowBegun(self.state, only_settle))
@@ -147,7 +147,7 @@ class PlayedWorkflow:
                     )
 
     def answer(self, step: str, **wishes: object) -> None:
-        """Answer what is open for a step: well, unless something else is wished for."""
+        """Answer the open effect of a step: with success, unless `wishes` says otherwise."""
         effect = self.open.pop(step)
         match effect:
             case OpenTree():

@@ -1,4 +1,4 @@
-"""What a workflow does next, without a worker, git or a clock."""
+"""The machine of a workflow, without a worker, git or a clock."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_step_is_worked_on_judged_applied_and_completed_in_this_order() -> Non
 
 
 def test_a_role_that_does_not_write_applies_nothing() -> None:
-    """A reviewer may be judged by gates; what it wrote is thrown away."""
+    """Gates may judge a reviewer; its changes are discarded."""
     played = PlayedWorkflow(began(evolve(item(), role="reviewer")))
     assert played.play().cause is None
     assert not played.applying()
@@ -96,7 +96,7 @@ def test_a_worker_that_changes_nothing_has_nothing_applied() -> None:
 def test_what_goes_wrong_every_time_fails_the_step_after_its_attempts(
     wishes: dict[str, object], cause: FailureCause, attempts: int
 ) -> None:
-    """C-16, C-36: attempts are `max_retries` and one more, where another worker could mend it."""
+    """C-16, C-36: there are `max_retries` + 1 attempts, where another worker could repair it."""
     played = PlayedWorkflow(began(item()))
     assert played.play(**wishes).cause is cause
     assert played.names().count("StepDispatched") == attempts
@@ -117,7 +117,7 @@ def test_the_next_worker_is_told_what_was_wrong() -> None:
 
 
 def test_a_step_is_tried_on_the_new_head_with_its_gates_only_if_that_was_asked_for() -> None:
-    """ENG-18: what was judged on another commit is judged again."""
+    """ENG-18: the gates run again on the new commit."""
     played = PlayedWorkflow(began(item(), rebase=True))
     played.begin()
     for _ in range(3):
@@ -130,14 +130,14 @@ def test_a_step_is_tried_on_the_new_head_with_its_gates_only_if_that_was_asked_f
 
 
 def test_a_step_does_not_run_after_head_for_ever() -> None:
-    """Somebody who commits faster wins in the end."""
+    """It fails after `MOST_REBASES` rebases."""
     played = PlayedWorkflow(began(item(), rebase=True))
     assert played.play(refused=ApplyRefusal.HEAD_MOVED).cause is FailureCause.ERROR
     assert len(played.applying()) == MOST_REBASES + 1
 
 
 def test_a_risk_waits_for_a_person_and_his_time_is_nobodys() -> None:
-    """EngineLimits stand still meanwhile, and he is asked once."""
+    """The limits stand still during the wait, and the person is asked once."""
     limits = EngineLimits(workflow=100.0, component=50.0)
     played = PlayedWorkflow(began(item(), rebase=True), rules(ASKS, limits=limits))
     played.begin()
@@ -155,7 +155,7 @@ def test_a_risk_waits_for_a_person_and_his_time_is_nobodys() -> None:
 
 
 def test_a_no_fails_the_step_and_tells_what_was_said() -> None:
-    """It has an exit code of its own."""
+    """The workflow fails as denied."""
     played = PlayedWorkflow(began(item()), rules(ASKS))
     played.begin()
     for _ in range(3):
@@ -167,7 +167,7 @@ def test_a_no_fails_the_step_and_tells_what_was_said() -> None:
 
 
 def test_an_answer_nobody_has_asked_for_changes_nothing() -> None:
-    """Any process can append one."""
+    """Any process can append an answer."""
     played = PlayedWorkflow(began(item()))
     played.begin()
     before = list(played.events)
@@ -177,7 +177,7 @@ def test_an_answer_nobody_has_asked_for_changes_nothing() -> None:
 
 @pytest.mark.parametrize("which", [None, "step-001"])
 def test_a_limit_ends_what_takes_too_long(which: str | None) -> None:
-    """Of a step, and of the workflow."""
+    """A step has one, and so has the workflow."""
     played = PlayedWorkflow(began(item()), rules(limits=EngineLimits(workflow=9.0, component=9.0)))
     played.begin()
     played.now = 9.0
@@ -186,7 +186,7 @@ def test_a_limit_ends_what_takes_too_long(which: str | None) -> None:
 
 
 def test_the_time_that_is_up_while_changes_are_applied_is_settled_by_git() -> None:
-    """C-27: nobody says failed of what is a commit already."""
+    """C-27: a step with a commit does not fail."""
     limits = EngineLimits(workflow=9.0, component=9.0)
     played = PlayedWorkflow(began(item()), rules(limits=limits))
     played.begin()
@@ -200,7 +200,7 @@ def test_the_time_that_is_up_while_changes_are_applied_is_settled_by_git() -> No
 
 
 def test_a_plan_is_a_proposal_somebody_is_asked_about() -> None:
-    """C-23: a person, or a rule that he has written."""
+    """C-23: a person decides, or a rule of the project."""
     feature = Feature(
         id="feat-1",
         title="Log in",
@@ -234,7 +234,7 @@ def test_a_plan_is_proposed_and_its_step_completed_at_once() -> None:
 
 
 def test_components_run_side_by_side_and_after_those_they_need() -> None:
-    """As many at the same time as may."""
+    """At most `parallel` of them run at the same time."""
     items = (
         item("a", component="a"),
         item("b", component="b"),
@@ -288,7 +288,7 @@ def test_nothing_begins_after_a_failure_and_what_runs_ends() -> None:
 
 
 def test_a_stop_ends_all_that_runs() -> None:
-    """Ctrl-C fails each step that is at work."""
+    """Ctrl-C fails each running step."""
     played = PlayedWorkflow(began(item("a"), item("b"), parallel=2))
     played.begin()
     played.tell(StopWanted(FailureCause.STOPPED, "stopped by SIGINT"))
@@ -313,7 +313,7 @@ def test_what_a_dead_host_has_left_is_settled_by_git_alone(applied: bool) -> Non
 
 
 def test_the_next_life_in_a_host_makes_the_attempt_again() -> None:
-    """It knows from the events what the prompt has to say."""
+    """The feedback in its prompt comes from the events."""
     played = PlayedWorkflow(began(item()))
     played.begin()
     played.answer("step-001")
@@ -337,7 +337,7 @@ def applying(**changes: Any) -> PlayedWorkflow:
 
 @pytest.mark.parametrize("applied", [True, False])
 def test_an_apply_that_breaks_is_settled_by_git(applied: bool) -> None:
-    """There may be a commit all the same."""
+    """There may be a commit in spite of the failure."""
     played = applying()
     if applied:
         played.commits["step-001"] = "c"
@@ -376,7 +376,7 @@ def test_nothing_begins_after_the_time_is_up_though_the_last_step_was_applied() 
 
 @pytest.mark.parametrize("step", ["step-001", None])
 def test_an_alarm_that_rings_a_little_early_rings_once_more(step: str | None) -> None:
-    """The clock by which it rings is not the one by which time is told."""
+    """The alarm and the limit use different clocks."""
     played = PlayedWorkflow(
         began(item()), rules(limits=EngineLimits(workflow=10.0, component=10.0))
     )
@@ -388,7 +388,7 @@ def test_an_alarm_that_rings_a_little_early_rings_once_more(step: str | None) ->
 
 
 def test_a_rebase_that_leaves_nothing_applies_nothing() -> None:
-    """No gate has anything to judge."""
+    """The gates have nothing to judge."""
     played = PlayedWorkflow(began(item(), rebase=True))
     played.begin()
     while not isinstance(played.open["step-001"], ApplyChanges):

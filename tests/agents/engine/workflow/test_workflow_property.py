@@ -1,4 +1,4 @@
-"""However workers, gates, git, persons, clocks and deaths of hosts meet, each step has one end."""
+"""Each step has one end, in any order of answers, failures, alarms, stops and deaths of hosts."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ class Workflows(RuleBasedStateMachine):
     @precondition(lambda self: self.played.ended is not None)
     @rule()
     def look_again(self) -> None:
-        """Whoever opens what has ended finds that it has, unless it was only left."""
+        """A life after the end finds the workflow ended, unless it was left to the next command."""
         is_over = self.played.state.is_over
         self.played.begin()
         assert is_over == (self.played.ended is not None)
 
     def teardown(self) -> None:
-        """Whatever has happened, it comes to an end."""
+        """The workflow comes to an end after any history."""
         if not hasattr(self, "played"):
             return
         for _ in range(500):

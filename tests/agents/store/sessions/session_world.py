@@ -32,7 +32,7 @@ class SessionWorld:
         return self
 
     def read(self, agent: str) -> bytes:
-        """Return what is stored of an agent."""
+        """Return the stored content of an agent."""
         if self.kind == FILES:
             return FileSessions(self.path).path(agent).read_bytes()
         with closing(sqlite3.connect(self.path)) as database:
@@ -41,7 +41,7 @@ class SessionWorld:
         return bytes(body)
 
     def write(self, agent: str, content: bytes) -> None:
-        """Overwrite what is stored of an agent."""
+        """Overwrite the stored content of an agent."""
         if self.kind == FILES:
             FileSessions(self.path).path(agent).write_bytes(content)
             return
@@ -49,7 +49,7 @@ class SessionWorld:
             database.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (agent, content))
 
     def set_aside(self) -> list[bytes]:
-        """Return what was set aside, oldest first."""
+        """Return the contents that were set aside, oldest first."""
         if self.kind == FILES:
             return [path.read_bytes() for path in sorted(self.path.glob("quarantine/*"))]
         with closing(sqlite3.connect(self.path)) as database:

@@ -1,4 +1,4 @@
-"""What a restarted agent is told, and which session it goes on with (TREE-36, TREE-37, C-21)."""
+"""The note to a restarted agent, and the session that it resumes (TREE-36, TREE-37, C-21)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WHY = "exit code 1"
 
 
 def test_the_note_names_the_reason_the_state_and_the_task() -> None:
-    """In this order, each in a line of its own (TREE-36)."""
+    """They come in this order, each on a line of its own (TREE-36)."""
     assert recovery_note(WHY, session()).splitlines() == [
         "You were restarted because exit code 1",
         "Previous state: half of the tests pass",
@@ -21,7 +21,7 @@ def test_the_note_names_the_reason_the_state_and_the_task() -> None:
 
 
 def test_without_a_state_it_starts_fresh() -> None:
-    """Nothing was stored, or what was stored was corrupt."""
+    """Nothing was stored, or the stored session was corrupt."""
     assert recovery_note(WHY, None).splitlines() == [
         "You were restarted because exit code 1",
         "Starting fresh: nothing of your previous state was kept.",
@@ -30,14 +30,14 @@ def test_without_a_state_it_starts_fresh() -> None:
 
 
 def test_a_checkpoint_is_given_back() -> None:
-    """As the JSON the agent has left (TREE-39)."""
+    """The note has it as the JSON that the agent has left (TREE-39)."""
     assert 'Your last checkpoint: {"step": 3}' in recovery_note(
         WHY, session(checkpoint={"step": 3}, summary="")
     )
 
 
 def test_nothing_that_killed_an_agent_keeps_the_next_from_starting() -> None:
-    """A NUL, an endless reason and an endless summary would make an argument that none can take."""
+    """A NUL, an endless reason or an endless summary would make an impossible argument."""
     note = recovery_note("\0" * 10**6, session(summary="x" * 10**6))
     assert "\0" not in note
     assert len(note) < 6000
@@ -62,7 +62,7 @@ def test_a_first_life_gets_its_assignment_and_nothing_else(policy: RestartContex
 def test_a_restart_goes_on_as_the_policy_says(
     policy: RestartContext, resumed: bool, prompt: str
 ) -> None:
-    """Fresh, silently, or with the note (C-21)."""
+    """It starts fresh, or resumes silently, or resumes with the note (C-21)."""
     found = continuation(policy, session(), WHY, prompt=PROMPT, cli="claude")
     assert found.session == (session() if resumed else None)
     assert found.prompt == prompt
@@ -79,7 +79,7 @@ def test_a_restart_goes_on_as_the_policy_says(
 def test_without_a_session_the_assignment_is_given_again(
     policy: RestartContext, prompt: str
 ) -> None:
-    """A new session knows nothing of it."""
+    """A new session does not know the assignment."""
     found = continuation(policy, None, WHY, prompt=PROMPT, cli="claude")
     assert (found.session, found.prompt) == (None, prompt)
 
@@ -97,7 +97,7 @@ def test_the_session_of_another_cli_is_told_and_not_resumed() -> None:
 
 
 def test_a_session_of_an_earlier_host_is_gone_on_with() -> None:
-    """Although nobody knows why that host ended."""
+    """The note says that the reason of the restart is unknown."""
     found = continuation(
         RestartContext.RESUME_WITH_NOTE, session(), None, prompt=PROMPT, cli="claude"
     )

@@ -1,4 +1,4 @@
-"""What becomes of stored sessions when a write is cut, or the disk is damaged or full."""
+"""Stored sessions when a write is cut, or the disk is damaged or full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real_time
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the sessions of the file store lie."""
+    """The folder of the sessions in the file store."""
     return tmp_path / "sessions"
 
 
@@ -63,7 +63,7 @@ OPERATIONS = ("os.open", "os.fsync", "pathlib.Path.replace", "pathlib.Path.unlin
 async def test_a_save_that_is_cut_leaves_the_old_session_or_the_new(
     folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, after: bool
 ) -> None:
-    """Before or after every step of it; the next host loads one of the two and saves again."""
+    """The cut comes before or after a step; the next host loads one of the two and saves again."""
     real: Callable[..., object] = eval(operation, {"os": os, "pathlib": __import__("pathlib")})  # noqa: S307
     old, new = session(summary="old"), session(summary="new")
     for step in range(4):
@@ -137,7 +137,7 @@ async def test_a_session_under_another_name_belongs_to_nobody(folder: Path) -> N
 
 
 async def test_a_folder_that_takes_no_files_is_one_clear_error(tmp_path: Path) -> None:
-    """For every operation that needs it."""
+    """A save raises it."""
     (tmp_path / "file").touch()
     for folder in (Path("/proc/none"), tmp_path / "file"):
         with pytest.raises(LedgerUnwritable, match="wanted a file that can be written"):
@@ -169,7 +169,7 @@ async def damaged_while_open(path: Path) -> None:
 
 
 async def test_a_database_that_is_damaged_while_it_is_open_is_moved_away(tmp_path: Path) -> None:
-    """Who loads is told, once; who saves gets a new one."""
+    """A load gets one error; a save gets a new database."""
     path = tmp_path / "s.sqlite"
     async with SqliteSessions(path) as store:
         for number in range(50):
@@ -205,7 +205,7 @@ async def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> 
 
 
 async def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    """When a session was set aside is the same moment, in Unix seconds (G-15)."""
+    """The moment at which a session was set aside is the same, in Unix seconds (G-15)."""
     path = tmp_path / "sessions.sqlite"
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(sqlite._TABLES)

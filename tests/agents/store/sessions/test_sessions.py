@@ -1,4 +1,4 @@
-"""What every store of sessions promises, whichever it is (TREE-35, C-19)."""
+"""The promises of every store of sessions (TREE-35, C-19)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHECKPOINT = {"step": 3, "files": ["a.py", "b.py"], "half": 0.5, "none": None, "
 
 
 async def test_what_was_saved_is_loaded_by_the_next_host(sessions: SessionWorld) -> None:
-    """All of it, the checkpoint included; of another agent there is nothing."""
+    """It is complete, with its checkpoint; another agent has no session."""
     saved = session(checkpoint=CHECKPOINT)
     await sessions.store.save(saved)
     await sessions.opened()
@@ -50,7 +50,7 @@ async def test_any_text_is_the_key_of_an_agent_of_its_own(
 
 
 async def test_forgetting_is_done_once_and_borne_twice(sessions: SessionWorld) -> None:
-    """Also before anything was saved."""
+    """Forgetting is no error before the first save, either."""
     await sessions.store.forget("p/a")
     await sessions.store.save(session())
     await sessions.store.forget("p/a")
@@ -62,7 +62,7 @@ async def test_forgetting_is_done_once_and_borne_twice(sessions: SessionWorld) -
 async def test_a_corrupt_session_is_set_aside_and_the_caller_starts_fresh(
     sessions: SessionWorld,
 ) -> None:
-    """Told once, with the place where it lies now; what was there is still there."""
+    """The caller gets one error, with the new place; the content is still there."""
     await sessions.store.save(session())
     await sessions.store.save(session("p/b"))
     sessions.write("p/a", b"rubbish")
@@ -79,7 +79,7 @@ async def test_a_corrupt_session_is_set_aside_and_the_caller_starts_fresh(
 
 
 async def test_everything_that_was_set_aside_is_kept(sessions: SessionWorld) -> None:
-    """Twice the same is twice there, and forgetting the agent does not reach it."""
+    """Both corrupt contents are kept, and forgetting the agent does not remove them."""
     for content in (b"first", b"second"):
         await sessions.store.save(session())
         sessions.write("p/a", content)
@@ -90,7 +90,7 @@ async def test_everything_that_was_set_aside_is_kept(sessions: SessionWorld) -> 
 
 
 def changed(text: bytes, **changes: object) -> bytes:
-    """Return what is stored with other entries and a checksum that fits."""
+    """Return a stored text with other entries and a checksum that fits."""
     outer: dict[str, Any] = json.loads(text)
     for name, value in changes.items():
         if name == "version":
@@ -135,7 +135,7 @@ async def test_what_has_a_sound_checksum_and_no_sense_is_set_aside_too(
 
 
 async def test_a_changed_letter_is_found(sessions: SessionWorld) -> None:
-    """The checksum covers what is understood, not how it is laid out."""
+    """The checksum covers the content, not the layout."""
     await sessions.store.save(session())
     text = sessions.read("p/a")
     sessions.write("p/a", text.replace(b"half of", b"half  of"))
@@ -171,7 +171,7 @@ async def test_an_older_version_is_brought_up_to_date(
 
 
 async def test_a_cancelled_save_is_carried_to_its_end(sessions: SessionWorld) -> None:
-    """At whichever of its turns; the session is there as a whole."""
+    """The session is stored as a whole, whichever turn the cancellation hits."""
     for turns in range(4):
         saved = session(summary=f"turn {turns}")
         task = asyncio.ensure_future(sessions.store.save(saved))
@@ -209,6 +209,6 @@ async def test_many_at_once_do_not_mix(sessions: SessionWorld) -> None:
 async def test_what_cannot_be_stored_is_refused_where_it_is_made(
     fields: dict[str, object], wanted: str
 ) -> None:
-    """Not when the agent has died and it is needed."""
+    """The refusal must not come only when the agent has died."""
     with pytest.raises(InvalidSession, match=wanted):
         session(**fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
