@@ -28,7 +28,7 @@ _PATIENCE_REAL = 5.0
 
 
 def _check_patience(seconds: float) -> None:
-    if not 0 <= seconds < math.inf:
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
         raise ValueError(f"patience must be 0 or more seconds, and finite, got {seconds!r}")
 
 
@@ -282,7 +282,7 @@ class MockClock:
             raise RuntimeError("run() needs a thread without a running loop")
         loop = self.loop_factory()
         try:
-            with noting(self._driven().latest_jump):
+            with noting(self._driven().last_jump):
                 return loop.run_until_complete(coro)
         finally:
             self.resume()  # clean-up code may have to sleep

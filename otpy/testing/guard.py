@@ -103,7 +103,7 @@ class Guard:
         known = self._enter()
         ended: BaseException | None = None
         loop = self._loop
-        noted = noting(loop.latest_jump) if isinstance(loop, VirtualLoop) else nullcontext()
+        noted = noting(loop.last_jump) if isinstance(loop, VirtualLoop) else nullcontext()
         try:
             if not self.trees.failures:  # one may have failed before the test began
                 with noted:

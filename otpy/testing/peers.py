@@ -66,6 +66,8 @@ class Peers:
     def __init__(self, registered: Callable[[], Mapping[Any, SelectorKey]]) -> None:
         """Start empty; `registered` returns the descriptors that the loop waits on."""
         self._registered = registered
+        # Also those that it does not wait on now: a reader may pause between two messages.
+        self._ever_registered: set[int] = set()
         self._may_answer: dict[int, float] = {}
         self._may_go_on: dict[int, float] = {}
         self._on_the_way: dict[int, float] = {}
@@ -82,6 +84,7 @@ class Peers:
     def opened(self, number: int) -> None:
         """Note that the loop waits on a descriptor from now on."""
         self._may_answer[number] = time.monotonic()
+        self._ever_registered.add(number)
         self._undecided.add(number)
         self._undecided |= self._lead_out  # it may be the other end of any
         self._lead_out.clear()
@@ -170,8 +173,7 @@ class Peers:
     def outside(self) -> set[int]:
         """Return which descriptors lead out of the loop, for all it knows."""
         if self._undecided:
-            numbers = [key.fd for key in self._registered().values()]
-            ends = {n: end for n in numbers if (end := _end_of(n)) is not None}
+            ends = {n: end for n in self._ever_registered if (end := _end_of(n)) is not None}
             names = {end.name for end in ends.values()}
             for number in self._undecided:
                 out = self._leads_out(number, ends, names)

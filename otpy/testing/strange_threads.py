@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 LONGEST_SLEEP: Final = 10.0
-"""Real seconds after which a thread that sleeps again and again is believed to poll."""
+"""Real seconds after which a thread that sleeps again and again, or waits for a peer again and
+again and never for work, is believed to poll: as the idle loop of a server does."""
 LONGEST_NAP: Final = 1.0
 """Real seconds of a new thread's life in which a lock that it waits for, but not for ever, is
 believed to be a way to sleep, as that of `threading.Timer`."""
@@ -73,6 +74,7 @@ class StrangeThreads:
         self._ran: dict[int, float] = {}
         self._first_seen: dict[int, float] = {}
         self._asleep_since: dict[int, float] = {}
+        self._awaiting_since: dict[int, float] = {}
         self._calls = _CALLS.get(platform.machine()) if sys.platform == "linux" else None
 
     def look(self, threads: Iterable[Thread]) -> Doing | None:
@@ -100,7 +102,7 @@ class StrangeThreads:
         return call == self._calls[0] and arguments[3] == _FOR_EVER
 
     def _forget_all_but(self, numbers: Collection[int | None]) -> None:
-        for known in (self._ran, self._first_seen, self._asleep_since):
+        for known in (self._ran, self._first_seen, self._asleep_since, self._awaiting_since):
             for number in [number for number in known if number not in numbers]:
                 del known[number]
 
@@ -123,9 +125,13 @@ class StrangeThreads:
             return Doing.WORK if now - since < LONGEST_SLEEP else Doing.NOTHING
         if call == lock:
             self._asleep_since.pop(number, None)
+            if arguments[3] == _FOR_EVER:  # not that for the interpreter, which everybody waits for
+                self._awaiting_since.pop(number, None)
             naps = arguments[3] != _FOR_EVER and now - first_seen < LONGEST_NAP
             return Doing.WORK if moved or naps or _is_awake(number) else Doing.NOTHING
         if call in peers:
+            if now - self._awaiting_since.setdefault(number, now) >= LONGEST_SLEEP:
+                return Doing.NOTHING
             return Doing.AWAITING if moved or _is_awake(number) else Doing.NOTHING
         return Doing.WORK
 

@@ -10,7 +10,8 @@ Each time the loop would block, it asks in this order:
    real time since it was set, has to wait.
 3. Otherwise nothing can wake the loop any more: `Deadlock`.
 
-It never asks while something always is ready to run: `NoProgress`, after a million turns.
+It never asks while something always is ready to run: `NoProgress`, after a million turns. If that
+is a descriptor, time flows at real speed instead, after a hundred thousand.
 
 While it is paused, the clock neither jumps nor flows, but for what `go_to()` asks for.
 
@@ -65,6 +66,7 @@ DEADLOCK_AFTER = 0.05
 """Real seconds without any way on after which the loop gives up."""
 DOUBT = 10.0
 """The same, while a descriptor is open or an unknown thread is alive."""
+_BUSY = MOST_TURNS // 10  # turns in which a descriptor was ready, without an idle one
 _SHOWN = 10  # tasks that a deadlock names
 _LOOK_AGAIN = 0.05  # real seconds
 
@@ -147,18 +149,25 @@ class _AskingSelector(selectors.DefaultSelector):
     """A selector that asks before it blocks, and reports changes of its descriptors."""
 
     def __init__(
-        self, before_blocking: Callable[[], _Events], on_no_progress: Callable[[], None]
+        self,
+        before_blocking: Callable[[], _Events],
+        on_no_progress: Callable[[], None],
+        flowed: Callable[[float], None],
     ) -> None:
         super().__init__()
         self._before_blocking = before_blocking
         self._on_no_progress = on_no_progress
+        self._flowed = flowed
         self.turns = 0
+        self._busy = 0
+        self._looked_at = 0.0
         self.peers = Peers(self.get_map)
 
     def select(self, timeout: float | None = None) -> _Events:
         ready = self.block(0)
         if ready:
             self.turns = 0
+            self._flow_if_busy()
             return ready
         if timeout is not None and timeout <= 0:
             self.turns += 1
@@ -166,8 +175,17 @@ class _AskingSelector(selectors.DefaultSelector):
                 self.turns = 0  # or the loop could not even be closed
                 self._on_no_progress()
             return ready
-        self.turns = 0
+        self.turns = self._busy = 0
         return self._before_blocking()
+
+    def _flow_if_busy(self) -> None:
+        """Let time flow, as it does in earnest, beside a descriptor that is always ready."""
+        self._busy += 1
+        if self._busy < _BUSY:
+            return
+        before, self._looked_at = self._looked_at, time.monotonic()
+        if self._busy > _BUSY:
+            self._flowed(self._looked_at - before)
 
     def block(self, timeout: float) -> _Events:
         ready = super().select(timeout)
@@ -222,7 +240,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _check_callback: Callable[[object, str], None]
 
     def __init__(self) -> None:
-        self._asking = _AskingSelector(self._before_blocking, self._on_no_progress)
+        self._asking = _AskingSelector(self._before_blocking, self._on_no_progress, self._flowed)
         self._peers = self._asking.peers
         super().__init__(self._asking)
         self._own_descriptors: set[int] = set()
@@ -238,6 +256,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._jump: Jump | None = None
         self._graced = False
         self._threads_await_until = -math.inf
+        self._strangers_are_there = False
         self.paused = False
         self._goals: list[float] = []
         self._holds = 0
@@ -340,7 +359,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         # Not the timeout that asyncio computed: it is rounded, and cut off at one day. An endless
         # sleep is an infinite timer, which must never be jumped to. No timer before a goal can be
         # missed: the goal itself is one.
-        stands = self.paused and not self._goals
+        stands = self._stands()
         next_timer = self._scheduled[0].when() if self._scheduled and not stands else math.inf
         # Not for long at a time: the call of a thread that is just beginning may be cancelled
         # already, and then nothing tells that it is not in flight (`anyio_threads`).
@@ -357,6 +376,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not ready:
             raise Deadlock(self, suspects)
         return ready
+
+    def _stands(self) -> bool:
+        return self.paused and not self._goals
+
+    def _flowed(self, seconds: float) -> None:
+        if not self._stands():
+            next_timer = self._scheduled[0].when() if self._scheduled else math.inf
+            self._move_to(min(self._now + seconds, next_timer))
 
     def _on_no_progress(self) -> None:
         """Raise, unless an event outside the loop may end it."""
@@ -379,18 +406,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         any_timer, timeouts = self._peers.seconds_left(self.patience)
         patience = max(any_timer, timeouts, self._threads_await_until - time.monotonic())
         outside = self._peers.outside()
-        if patience > 0 or outside:
+        if patience > 0 or outside or self._strangers_are_there:
             due = min(self._timeouts_at(next_timer), default=None)
             left = math.inf if due is None else due - time.monotonic()
             if due is None and any_timer > 0:
                 return self._flow(next_timer, any_timer)
             if due is not None and min(patience, left) > 0:
                 return self._flow_short_of(next_timer, min(patience, left))
-            if due is not None and left > 0 and outside:
-                self._jump = Jump(self._now, next_timer, self.patience, sorted(outside))
+            if due is not None and left > 0:
+                self._note_jump(next_timer, outside)
         self._graced = False
         self._move_to(next_timer)
         return []
+
+    def _note_jump(self, to: float, outside: set[int]) -> None:
+        """Remember a jump to a timeout, if it was over a peer, or a thread that has work."""
+        strangers = self._strangers()
+        threads = [one.name for one in strangers if not self._threads.awaits_work(one)]
+        if outside or threads:
+            self._jump = Jump(self._now, to, self.patience, sorted(outside), threads)
 
     def _timeouts_at(self, when: float) -> Iterator[float]:
         """Yield when in real time each timer is due that is set for `when` and ends no sleep."""
@@ -407,6 +441,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def latest_jump(self) -> Jump | None:
         """Return the jump over a peer that has led to this moment, if one has."""
         return self._jump if self._jump is not None and self._jump.to == self._now else None
+
+    def last_jump(self) -> Jump | None:
+        """Return the last jump over a peer, for an error that may have been on its way since."""
+        return self._jump
 
     def run_forever(self) -> None:
         """Run until stopped."""
@@ -459,6 +497,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _strangers_work(self) -> bool:
         """Tell whether a foreign thread works, or may be about to."""
         strangers = self._strangers()
+        self._strangers_are_there = bool(strangers)
         if not strangers:
             return False
         doing = self._threads.look(strangers)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import aiohttp
 import anyio
 import pytest
 
@@ -173,6 +177,75 @@ def test_a_jump_over_a_read_is_noted_on_what_ends_a_run() -> None:
     with peer.tcp_peer(peer.SWALLOWS) as address, pytest.raises(TimeoutError) as caught:
         MockClock().run(raises(address, 0.01))
     assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("late", [0, 10])
+def test_a_jump_over_a_read_is_noted_on_each_timeout_of_a_group(late: float) -> None:
+    """The library raises it itself, and the group later, when time has moved on."""
+
+    async def fetch(address: tuple[str, int]) -> None:
+        _, writer = await asyncio.open_connection(*address)
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(5, failed.set_exception, TimeoutError())
+        try:
+            await failed
+        finally:
+            writer.close()
+            await writer.wait_closed()
+            await asyncio.sleep(late)
+
+    async def main(address: tuple[str, int]) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fetch(address))
+
+    with peer.tcp_peer(peer.SWALLOWS) as address, pytest.raises(ExceptionGroup) as caught:
+        MockClock(patience=0.01).run(main(address))
+    (timeout,) = caught.value.exceptions
+    assert "patience" in timeout.__notes__[0]
+
+
+async def test_a_jump_over_an_answer_to_aiohttp_is_noted_where_it_is_raised(
+    clock: MockClock,
+) -> None:
+    """It has a timer of its own, and who catches its timeout sees the note."""
+    clock.patience = 0.01
+    with peer.tcp_peer(peer.SWALLOWS) as (host, port):
+        timeout = aiohttp.ClientTimeout(total=5)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            with pytest.raises(TimeoutError) as caught:
+                await session.get(f"http://{host}:{port}/")
+    assert "a peer outside the loop could have spoken" in caught.value.__notes__[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+async def test_a_jump_over_a_thread_that_waits_is_noted(clock: MockClock) -> None:
+    """A driver in a thread may wait for its peer; `hold()` is named as a way out."""
+    clock.patience = 0.01
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(1, "driver") as pool:
+        answer = pool.submit(ours.recv, 1)
+        with pytest.raises(TimeoutError) as caught:
+            await asyncio.wait_for(asyncio.wrap_future(answer), 5)
+        theirs.send(b"x")
+    (note,) = caught.value.__notes__
+    assert "to 5.0 s while a thread that waits could have woken the loop (driver_0)" in note
+    assert "hold()" in note
+
+
+@pytest.mark.parametrize("way", ["add_reader", "add_writer"])
+async def test_time_flows_beside_a_descriptor_that_is_always_ready(
+    clock: MockClock, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in asyncio: a sleep ends although something is there to be read all the time."""
+    monkeypatch.setattr(virtual_loop, "_BUSY", 100)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.send(b"x")
+        loop = asyncio.get_running_loop()
+        getattr(loop, way)(ours, lambda: None)
+        await asyncio.sleep(0.02)
+        assert 0.02 <= clock.now < 1
+        (loop.remove_reader if way == "add_reader" else loop.remove_writer)(ours)
 
 
 def test_a_jump_over_a_read_is_noted_on_what_ends_a_test(run_tests: RunTests) -> None:

@@ -18,8 +18,10 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import aiosqlite
+import anyio
 import pytest
 
 from otpy.testing import MockClock, strange_threads, virtual_loop
@@ -264,10 +266,11 @@ def test_each_loop_begins_with_the_patience_of_its_clock() -> None:
 
     assert [clock.run(impatient()) for _ in range(2)] == [3, 3]
     assert clock.patience == 0
-    for wrong in (-1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="patience"):
+    wrongs: list[Any] = [-1, float("nan"), float("inf"), "2", None]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=f"patience .* got {wrong!r}"):
             MockClock(patience=wrong)
-        with pytest.raises(ValueError, match="patience"):
+        with pytest.raises(ValueError, match=f"patience .* got {wrong!r}"):
             clock.patience = wrong
 
 
@@ -316,6 +319,36 @@ async def test_both_ends_in_this_loop_cost_nothing(clock: MockClock, tmp_path: P
         await nothing_costs(clock, speak)
     pair[1].close()
     await other
+
+
+async def test_a_reader_of_this_loop_that_pauses_costs_nothing(
+    clock: MockClock, tmp_path: Path
+) -> None:
+    """Between two messages anyio, and so httpx, reads nothing; yet its end is of this loop."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.read(99):
+            writer.write(line)
+        writer.close()
+
+    path = str(tmp_path / "own")
+    async with (
+        await asyncio.start_server(echo, "127.0.0.1", 0) as server,
+        await asyncio.start_unix_server(echo, path),
+        await anyio.connect_tcp(*server.sockets[0].getsockname()[:2]) as one,
+        await anyio.connect_unix(path) as two,
+    ):
+        began = time.perf_counter()
+        for _ in range(20):
+            for client in (one, two):
+                await client.send(b"x")
+                assert await client.receive() == b"x"
+            await asyncio.sleep(60)
+            with pytest.raises(TimeoutError) as caught:
+                await asyncio.wait_for(asyncio.Event().wait(), 1)
+            assert not hasattr(caught.value, "__notes__")
+        assert clock.now == 20 * 61
+        assert time.perf_counter() - began < 1
 
 
 async def test_datagrams_within_the_loop_cost_nothing(clock: MockClock) -> None:
@@ -529,3 +562,27 @@ def test_where_nobody_tells_what_threads_do_they_get_a_moment(
         return await asyncio.wait_for(stranger(BRIEF), 20)
 
     assert MockClock().run(wait()) == 7
+
+
+@on_linux
+async def test_an_idle_loop_in_a_thread_is_found_to_poll(
+    clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server without a client, in a thread of the test, makes time real for a while alone."""
+    monkeypatch.setattr(strange_threads, "LONGEST_SLEEP", 0.3)
+    ended = threading.Event()
+
+    async def tick() -> None:
+        while not ended.is_set():  # noqa: ASYNC110 - it is not an event of this loop
+            await asyncio.sleep(0.02)
+
+    thread = threading.Thread(target=lambda: asyncio.run(tick()))
+    thread.start()
+    began = time.perf_counter()
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 1000)
+    assert clock.now >= 3000
+    assert time.perf_counter() - began < 2
+    ended.set()
+    thread.join()
