@@ -7,6 +7,7 @@ time, calls the callbacks and sends the replies. All rules are those of OTP's `g
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from enum import Enum
 from typing import (
     TYPE_CHECKING,
@@ -197,6 +198,26 @@ Action: TypeAlias = ReplyTo | Postpone | NextEvent | StateTimeout | EventTimeout
 """The actions that a callback may request."""
 
 
+_ACTIONS: Final[Any] = (ReplyTo, Postpone, NextEvent, StateTimeout, EventTimeout, Timeout)
+
+
+def _several(what: str, given: Any, one: Any) -> tuple[Any, ...]:
+    """Return what is given, in its order; one may stand alone, as in OTP."""
+    if isinstance(given, one):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{what} is {given!r}, wanted one, or several in their order")
+    return tuple(given)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _actions(given: Action | Iterable[Action]) -> Sequence[Action]:
+    return _several("actions", given, _ACTIONS)
+
+
+def _replies(given: ReplyTo | Iterable[ReplyTo]) -> Sequence[ReplyTo]:
+    return _several("replies", given, ReplyTo)
+
+
 # --- results -------------------------------------------------------------------------------------
 
 
@@ -208,12 +229,12 @@ class Next(Generic[StateT_co, DataT_co]):
     Attributes:
         state: The state; if it equals the one before, this is a `Keep`.
         data: The data that go with it from callback to callback.
-        actions: What else is to be done, in this order.
+        actions: What else is to be done, in this order; one action may stand alone.
     """
 
     state: StateT_co
     data: DataT_co
-    actions: Sequence[Action] = ()
+    actions: Sequence[Action] = field(default=(), converter=_actions)
 
 
 @final
@@ -222,7 +243,7 @@ class Keep(Generic[DataT_co]):
     """Stay in the state, with new `data` or the same; OTP's `keep_state`, `keep_state_and_data`."""
 
     data: DataT_co | Same = SAME
-    actions: Sequence[Action] = ()
+    actions: Sequence[Action] = field(default=(), converter=_actions)
 
 
 @final
@@ -231,7 +252,7 @@ class Repeat(Generic[DataT_co]):
     """As `Keep`, and enter the state once more; OTP's `repeat_state`, `repeat_state_and_data`."""
 
     data: DataT_co | Same = SAME
-    actions: Sequence[Action] = ()
+    actions: Sequence[Action] = field(default=(), converter=_actions)
 
 
 @final
@@ -242,12 +263,13 @@ class End(Generic[DataT_co]):
     Attributes:
         reason: The exit reason its supervisor will see.
         data: The data that `terminate` gets.
-        replies: To whom to reply before; any other caller gets `CallFailed` with the reason.
+        replies: The replies to give before, or one; any other caller gets `CallFailed` with the
+            reason.
     """
 
     reason: ExitReason = field(factory=Normal)
     data: DataT_co | Same = SAME
-    replies: Sequence[ReplyTo] = ()
+    replies: Sequence[ReplyTo] = field(default=(), converter=_replies)
 
 
 _RESULTS: Final[Any] = (Next, Keep, Repeat, End)
@@ -399,7 +421,7 @@ class Machine:
         standing = (state, data if stop.data is SAME else stop.data)
         effects: list[Effect] = []
         for reply in stop.replies:
-            if not isinstance(reply, ReplyTo):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not _may_reply(reply):
                 return [*effects, Over(None, standing, reply)]
             effects.append(reply)
         if not isinstance(stop.reason, ExitReason):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -412,13 +434,13 @@ class Machine:
         assert transition is not None  # noqa: S101 - the caller has it
         effects: list[Effect] = []
         for action in actions:
-            if isinstance(action, ReplyTo):
+            if isinstance(action, ReplyTo) and _may_reply(action):
                 effects.append(action)
             elif isinstance(action, Postpone) and not transition.enters:
                 transition.postpone = transition.event is not None  # no event in the first state
             elif isinstance(action, NextEvent) and not transition.enters and _may_come(action):
                 transition.next_events.append(_event_of(action))
-            elif isinstance(action, (StateTimeout, EventTimeout, Timeout)) and _is_time(action):
+            elif isinstance(action, (StateTimeout, EventTimeout, Timeout)) and _is_timer(action):
                 transition.timeouts.append(action)
             else:
                 return [*effects, Over(None, transition.standing, action)]
@@ -488,12 +510,22 @@ def _key_of(timeout: Timer) -> TimerKey:
     return (EventType.TIMEOUT, timeout.name)
 
 
-def _is_time(timeout: Timer) -> bool:
+def _is_timer(timeout: Timer) -> bool:
+    """Whether its time is one, and its name can be looked up."""
+    try:
+        hash(_key_of(timeout))
+    except TypeError:
+        return False
     return timeout.seconds is None or (is_number(timeout.seconds) and timeout.seconds >= 0)
 
 
 def _event_of(action: NextEvent) -> MachineEvent:
     return MachineEvent(action.type, action.content, caller=action.caller, name=action.name)
+
+
+def _may_reply(reply: object) -> bool:
+    """Whether it is a reply to somebody: only a call has a caller."""
+    return isinstance(reply, ReplyTo) and callable(getattr(reply.caller, "reply", None))
 
 
 def _may_come(action: NextEvent) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from otpy._core.checks import check_kind, check_word, member
 from otpy._core.statem import CallbackMode
 from otpy._core.text import shown
 from otpy.behaviours.served import Served
@@ -50,6 +51,19 @@ class GenStateMachine(Served[RequestT, ReplyT, tuple[StateT, DataT]]):
 
     callback_mode: ClassVar[CallbackMode] = CallbackMode.HANDLE_EVENT_FUNCTION
     state_enter: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a class that can never work.
+
+        Raises:
+            InvalidSpec: If `callback_mode` is no `CallbackMode`, nor the word for one, or
+                `state_enter` is not a bool; in OTP they are functions.
+        """
+        super().__init_subclass__(**options)
+        mode: Any = member(cls.callback_mode, CallbackMode)
+        check_word(cls.__qualname__, "callback_mode", mode, CallbackMode)
+        check_kind(cls.__qualname__, "state_enter", cls.state_enter, bool, "True or False")
+        cls.callback_mode = mode
 
     def init(
         self, *args: Any, **kwargs: Any

@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from otpy._core.checks import check_optional, check_timeout
+from otpy._core.checks import check_optional, is_number
 from otpy._runtime.current import current
 from otpy._runtime.links import LiveMonitor, watchers_of
 from otpy._runtime.process import live_of
@@ -103,7 +103,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         Source:
             OTP `erlang:send_after/3`, to oneself.
         """
-        return own_server().start_timer(self._seconds(delay), Info(message))
+        return own_server().start_timer(self._seconds("delay", delay), Info(message))
 
     def send_interval(self, period: float, message: object) -> ServerTimer:
         """Send `message` to this server every `period` seconds, as `send_after` would.
@@ -112,14 +112,14 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
 
         Raises:
             NotSupervised: If called outside of the server.
-            ValueError: If `period` is not a number of seconds, or 0.
+            ValueError: If `period` is not a number of seconds, or is 0.
 
         Source:
             OTP `timer:send_interval/2`.
         """
-        seconds = self._seconds(period)
+        seconds = self._seconds("period", period)
         if not seconds:
-            raise ValueError(f"{current().path}: period={period}: would never rest")
+            raise ValueError(f"{current().path}: period is {period}, wanted more than 0 seconds")
         return own_server().start_timer(seconds, Info(message), again=True)
 
     def cancel_timer(self, timer: ServerTimer) -> bool:
@@ -140,11 +140,10 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         """
         return ServerRef(own_server().process)
 
-    def _seconds(self, seconds: float) -> float:
+    def _seconds(self, what: str, seconds: float) -> float:
         path = own_server().process.path
-        check_timeout(path, seconds)
-        if seconds is None or seconds < 0 or seconds == inf:  # pyright: ignore[reportUnnecessaryComparison]
-            raise ValueError(f"{path}: {seconds} is not a number of seconds")
+        if not is_number(seconds) or not 0 <= seconds < inf:
+            raise ValueError(f"{path}: {what} is {seconds!r}, wanted seconds")
         return seconds
 
     # --- from outside ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -44,7 +44,7 @@ class Jump:
     def note_on(self, error: BaseException) -> None:
         """Add what happened to a `TimeoutError`, or to each one in a group, once."""
         if isinstance(error, BaseExceptionGroup):
-            for one in error.exceptions:
+            for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
                 self.note_on(one)
         elif isinstance(error, TimeoutError) and not _has_a_note(error):
             error.add_note(self._note)

@@ -96,7 +96,7 @@ class StartChild(Protocol):
                 does one that was and did not happen.
 
         Raises:
-            InvalidSpec: If `spec` is not a child's.
+            InvalidSpec: If `spec` is not a child's, or `crashes` not a bool.
             TreeStartFailed: It did not start.
             NotRunning: It declined to run (`Ignore`).
 
@@ -128,7 +128,15 @@ class Trees:
         crashes: str | Iterable[str] = (),
     ) -> Supervisor | DynamicSupervisor:
         """Start a tree; see `StartTree`."""
-        tree = _Tree([crashes] if isinstance(crashes, str) else list(crashes))
+        expected = [crashes] if isinstance(crashes, str) else list(crashes)
+        return await self._start(spec, hooks, _Tree(expected))
+
+    async def _start(
+        self,
+        spec: SupervisorSpec | DynamicSpec,
+        hooks: Iterable[ReportHook] | None,
+        tree: _Tree,
+    ) -> Supervisor | DynamicSupervisor:
         listeners = [otpy.log_reports()] if hooks is None else list(hooks)
         running = otpy.start(spec, hooks=[*listeners, tree.hear])
         ready: asyncio.Future[Supervisor | DynamicSupervisor]
@@ -154,8 +162,10 @@ class Trees:
         """Start a tree of one child; see `StartChild`."""
         if not isinstance(spec, ChildSpec):
             raise InvalidSpec(f"start_supervised: a ChildSpec is needed, got {spec!r}")
-        expected = [f"{_ROOT}/{spec.id}"] if crashes else []
-        root = await self(SupervisorSpec(_ROOT, [spec]), hooks=hooks, crashes=expected)
+        if not isinstance(crashes, bool):
+            raise InvalidSpec(f"start_supervised: crashes is {crashes!r}, wanted True or False")
+        tree = _Tree([f"{_ROOT}/{spec.id}"] if crashes else [], cure="crashes=True")
+        root = await self._start(SupervisorSpec(_ROOT, [spec]), hooks, tree)
         return cast("Process[_T]", root.child(spec.id))
 
     async def _keep(
@@ -203,9 +213,9 @@ class Trees:
 class _Tree:
     task: asyncio.Task[None]
 
-    def __init__(self, expected: list[str]) -> None:
+    def __init__(self, expected: list[str], cure: str = "crashes={path!r}") -> None:
         self.stopping = asyncio.Event()
-        self._expected = expected
+        self._expected, self._cure = expected, cure
         self._crashes: list[tuple[str, str, BaseException]] = []
 
     def hear(self, report: Report) -> None:
@@ -224,7 +234,8 @@ class _Tree:
 
     def problems(self, *, missing: bool) -> list[str]:
         found = [
-            f"{what}, which the test did not expect (crashes={path!r} would):\n{_shown(error)}"
+            f"{what}, which the test did not expect ({self._cure.format(path=path)} would):\n"
+            f"{_shown(error)}"
             for path, what, error in self._crashes
             if not any(matches(pattern, path) for pattern in self._expected)
         ]

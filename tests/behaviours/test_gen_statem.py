@@ -11,7 +11,7 @@ import pytest
 
 import otpy
 from otpy import ChildSpec, Crashed, GenStateMachine, Shutdown, SupervisorSpec
-from otpy.errors import BadReturn, CallFailed
+from otpy.errors import BadReturn, CallFailed, InvalidSpec
 from otpy.server import ServerRef
 from otpy.statem import (
     CallbackMode,
@@ -180,6 +180,9 @@ BAD: list[Any] = [
     "keep",
     Keep(actions=[NO_ACTION]),
     Keep(actions=[StateTimeout(-1)]),
+    Keep(actions=[Timeout([1], 1)]),  # type: ignore[arg-type]
+    Keep(actions=[ReplyTo(None, 1)]),  # type: ignore[arg-type]
+    End(replies=[ReplyTo(None, 1)]),  # type: ignore[arg-type]
     Keep(actions=[NextEvent(EventType.ENTER)]),
     End(NO_REASON),
 ]
@@ -206,6 +209,47 @@ async def test_a_bad_result_crashes_the_machine(bad: Any) -> None:
         reason = await process.wait()
         assert isinstance(reason, Crashed)
         assert isinstance(reason.error, BadReturn)
+
+
+@pytest.mark.parametrize("result", [Next, Keep, Repeat])
+async def test_one_action_may_stand_alone(result: Any) -> None:
+    """A list of one is not needed, as in OTP; nor for the replies of `End`."""
+
+    def answer(event: MachineEvent, state: Any, data: Any) -> Whatever:
+        reply = ReplyTo(event.caller, result.__name__)
+        first: Whatever = Next(state, data, reply) if result is Next else result(data, reply)
+        return first
+
+    def end(event: MachineEvent, _state: Any, _data: Any) -> Whatever:
+        return End(replies=ReplyTo(event.caller, "bye"))
+
+    async with running(Script, [], restart=otpy.Restart.TEMPORARY) as (machine, _):
+        assert await machine.call(answer) == result.__name__
+        assert await machine.call(end) == "bye"
+
+
+def test_actions_are_actions() -> None:
+    """No value that holds none is one, and the error names it."""
+    nothing: Any = None
+    with pytest.raises(TypeError, match="actions is None, wanted one, or several"):
+        Keep(actions=nothing)
+    with pytest.raises(TypeError, match="replies is None, wanted one, or several"):
+        End(replies=nothing)
+
+
+def test_a_machine_says_how_it_handles_events_when_its_class_is_made() -> None:
+    """A word stands for a mode; a function, as in OTP, is refused, not ignored."""
+    spoken: Any = type("Spoken", (Script,), {"callback_mode": "state_functions"})
+    assert spoken.callback_mode is CallbackMode.STATE_FUNCTIONS
+    wrong: list[tuple[str, Any]] = [
+        ("callback_mode", classmethod(lambda cls: CallbackMode.STATE_FUNCTIONS)),
+        ("callback_mode", "state_function"),
+        ("state_enter", len),
+        ("state_enter", "no"),
+    ]
+    for name, value in wrong:
+        with pytest.raises(InvalidSpec, match=f"Wrong: {name} is .*, wanted"):
+            type("Wrong", (Script,), {name: value})
 
 
 async def test_no_timer_outlives_its_machine() -> None:

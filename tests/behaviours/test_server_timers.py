@@ -85,9 +85,9 @@ async def test_a_delay_is_a_number_of_seconds(delay: Any) -> None:
     """Any other value is a `ValueError`; an interval of 0 seconds is one too."""
 
     def attempt(me: Any) -> int:
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=f"app/it: delay is {delay!r}, wanted seconds"):
             me.send_after(delay, "x")
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="app/it: period is 0, wanted more than 0 seconds"):
             me.send_interval(0, "x")
         return 1
 
