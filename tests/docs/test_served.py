@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import importlib
+import logging
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from logging.handlers import QueueListener
 from types import ModuleType
 from typing import Any
 
@@ -45,6 +48,18 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
 def test_an_application_on_the_page_answers(framework: str, program: Callable[[str], Any]) -> None:
     """With what a child of its tree holds."""
     asyncio.run(_is_served(program(framework).app))
+
+
+@pytest.fixture(autouse=True)
+def _own_log_ends() -> Iterator[None]:
+    """End the thread of Litestar's log: it would work beside the clocks of other tests."""
+    yield
+    log = logging.getLogger("litestar")
+    for handler in log.handlers[:]:
+        if isinstance(listener := getattr(handler, "listener", None), QueueListener):
+            atexit.unregister(listener.stop)
+            listener.stop()
+            log.removeHandler(handler)
 
 
 async def _is_served(app: Any) -> None:
