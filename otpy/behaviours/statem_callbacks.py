@@ -93,7 +93,7 @@ class StatemCallbacks:
     def _begun(self, result: Any) -> Init[Any]:
         if not is_first(result):
             raise BadReturn(self._process.path, f"{shown(result)} from init")
-        self._perform(self._machine.begin(result), "init")
+        self._perform(self._machine.begin(result), " from init")
         return Init(self._machine.standing, continue_with=_MORE)
 
     def handle_call(self, request: Any, caller: Any, state: Any) -> Any:
@@ -141,13 +141,13 @@ class StatemCallbacks:
         return self._took(await result)
 
     def _took(self, result: object) -> Result[Any]:
-        stop = self._perform(self._machine.take(result), "a callback")
+        stop = self._perform(self._machine.take(result))
         if stop is not None:
             return stop
         machine = self._machine
         return NoReply(machine.standing, continue_with=_MORE if machine.busy else None)
 
-    def _perform(self, effects: list[Effect], said: str) -> Stop[Any, Any] | None:
+    def _perform(self, effects: list[Effect], where: str = "") -> Stop[Any, Any] | None:
         for effect in effects:
             match effect:
                 case ReplyTo(caller, value):
@@ -163,6 +163,6 @@ class StatemCallbacks:
                 case _:
                     self._last = effect.standing
                     if effect.reason is None:
-                        raise BadReturn(self._process.path, f"{shown(effect.bad)} from {said}")
+                        raise BadReturn(self._process.path, f"{shown(effect.bad)}{where}")
                     return Stop(effect.reason, effect.standing)
         return None

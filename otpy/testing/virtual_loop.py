@@ -152,12 +152,12 @@ class _AskingSelector(selectors.DefaultSelector):
         self,
         before_blocking: Callable[[], _Events],
         on_no_progress: Callable[[], None],
-        flowed: Callable[[float], None],
+        let_flow: Callable[[float], None],
     ) -> None:
         super().__init__()
         self._before_blocking = before_blocking
         self._on_no_progress = on_no_progress
-        self._flowed = flowed
+        self._let_flow = let_flow
         self.turns = 0
         self._busy = 0
         self._looked_at = 0.0
@@ -185,7 +185,7 @@ class _AskingSelector(selectors.DefaultSelector):
             return
         before, self._looked_at = self._looked_at, time.monotonic()
         if self._busy > _BUSY:
-            self._flowed(self._looked_at - before)
+            self._let_flow(self._looked_at - before)
 
     def block(self, timeout: float) -> _Events:
         ready = super().select(timeout)
@@ -240,7 +240,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _check_callback: Callable[[object, str], None]
 
     def __init__(self) -> None:
-        self._asking = _AskingSelector(self._before_blocking, self._on_no_progress, self._flowed)
+        self._asking = _AskingSelector(self._before_blocking, self._on_no_progress, self._let_flow)
         self._peers = self._asking.peers
         super().__init__(self._asking)
         self._own_descriptors: set[int] = set()
@@ -380,7 +380,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _stands(self) -> bool:
         return self.paused and not self._goals
 
-    def _flowed(self, seconds: float) -> None:
+    def _let_flow(self, seconds: float) -> None:
         if not self._stands():
             next_timer = self._scheduled[0].when() if self._scheduled else math.inf
             self._move_to(min(self._now + seconds, next_timer))
