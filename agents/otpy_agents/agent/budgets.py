@@ -11,7 +11,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy_agents.agent.pause import BUDGET, AgentPause
-from otpy_monitors import Bookkeeper, BudgetLedger, Exceeding, Kind, Limits, OnExceed
+from otpy_monitors import (
+    Bookkeeper,
+    BudgetCorrupt,
+    BudgetLedger,
+    Exceeding,
+    Kind,
+    Limits,
+    OnExceed,
+)
 from otpy_monitors.budget.ledger_json import to_plain
 
 if TYPE_CHECKING:
@@ -32,11 +40,18 @@ class BudgetDocument:
         self._rows = rows
 
     async def load(self) -> dict[str, Any] | None:
-        """Return the value saved last; None if there is none."""
+        """Return the value saved last; None if there is none.
+
+        Raises:
+            BudgetCorrupt: It is not JSON.
+        """
         text = await self._rows.get(_DOCUMENT)
         if text is None:
             return None
-        plain: dict[str, Any] = json.loads(text)
+        try:
+            plain: dict[str, Any] = json.loads(text)
+        except ValueError as error:
+            raise BudgetCorrupt("it", text, "JSON") from error
         return plain
 
     async def save(self, plain: dict[str, Any]) -> None:

@@ -14,7 +14,15 @@ import click
 from attrs import evolve, frozen
 
 import otpy
-from otpy import INFINITY, AutoShutdown, ChildSpec, OtpyError, Restart, SupervisorSpec
+from otpy import (
+    INFINITY,
+    AutoShutdown,
+    ChildSpec,
+    Crashed,
+    OtpyError,
+    Restart,
+    SupervisorSpec,
+)
 from otpy_agents.agent.preflight import unheld_agents
 from otpy_agents.app import open_app
 from otpy_agents.cli.notices import notice, notice_of
@@ -112,13 +120,13 @@ def up(
     Of several lists each has a tree, a ledger and budgets of its own, and each line says LIST/ID.
     """
     if sandbox is not None and not is_sandbox(sandbox):
-        _fail([InvalidRunSetting("--sandbox", repr(sandbox), SANDBOXES)])
+        _fail({"": InvalidRunSetting("--sandbox", repr(sandbox), SANDBOXES)})
     try:
         works = [read(file, sandbox=sandbox) for file in files]
         for work in works if budget_strict else ():
             _check_prices(work)
     except InvalidWorkList as error:
-        _fail([error])
+        _fail({"": error})
     options = Options(fresh=fresh, chaos=chaos, hygiene_dry_run=hygiene_dry_run)
     names = _names(works)
     several = dict(zip(names, works, strict=True))
@@ -128,14 +136,14 @@ def up(
         told = partial(notice, tree=tree_of(works[0]))
     view = SteadyView(open_view(sys.stdout, told, as_json=as_json))
     conclusions: list[Conclusion] = []
-    failed: list[OtpyError] = []
+    failed: dict[str, Exception] = {}
     try:
         if len(works) > 1:
             otpy.run(lambda: _side_by_side(several, view, conclusions, failed, options))
         else:
             otpy.run(lambda: _working(works[0], view, conclusions, options))
     except _KNOWN as error:
-        failed.append(error)
+        failed[""] = error
     finally:
         view.close(conclusions)
     if failed:
@@ -191,12 +199,12 @@ async def _side_by_side(
     works: Mapping[str, WorkList],
     view: View,
     conclusions: list[Conclusion],
-    failed: list[OtpyError],
+    failed: dict[str, Exception],
     options: Options,
 ) -> AsyncGenerator[Supervisor]:
     """Yield a supervisor whose children work off one list each, in a tree of its own.
 
-    A list that cannot be worked on keeps no other from it; why it cannot is in `failed`.
+    A list that cannot be worked on keeps no other from it; why it cannot is in `failed`, by name.
     """
     panes = Panes(view, list(works))
     ends: dict[str, list[Conclusion]] = {name: [] for name in works}
@@ -205,8 +213,10 @@ async def _side_by_side(
         try:
             async with _working(work, Pane(panes, name), ends[name], options) as root:
                 await root.wait()
-        except _KNOWN as error:
-            failed.append(error)
+        except Exception as error:
+            failed[name] = error
+            if not isinstance(error, _KNOWN):
+                raise  # the report of its end shows where it came from
 
     children = [
         ChildSpec(
@@ -252,11 +262,11 @@ async def _draw(app: App, reporter: Reporter) -> None:
         await asyncio.sleep(_FRAME)
 
 
-def _fail(errors: Sequence[OtpyError]) -> NoReturn:
-    """Print the errors, a line each, and exit."""
-    for error in errors:
-        print(f"otpy-agents: {error}", file=sys.stderr)
-    wrong = any(
-        isinstance(one, InvalidRules | InvalidRunSetting | InvalidWorkList) for one in errors
-    )
+def _fail(errors: Mapping[str, Exception]) -> NoReturn:
+    """Print the errors, a line each with the name of its list, if that has one, and exit."""
+    for name, error in errors.items():
+        list_name = f"{name}: " if name else ""
+        said = error if isinstance(error, OtpyError) else Crashed(error)
+        print(f"otpy-agents: {list_name}{said}", file=sys.stderr)
+    wrong = any(isinstance(one, _WRONG) for one in errors.values())
     raise SystemExit(2 if wrong else 1)

@@ -12,6 +12,7 @@ import otpy
 from otpy_agents import AlreadyRunning, InvalidWorkList, open_app
 from otpy_agents.app import Event
 from otpy_agents.store import Ledger
+from otpy_monitors import BudgetError
 
 pytestmark = pytest.mark.real_time
 
@@ -113,6 +114,17 @@ async def test_what_is_left_by_leaving_the_block_is_gone_on_with(tmp_path: Path)
     assert [one.ended for one in app.conclusions] == ["pending"]
     async with Ledger(file.with_suffix(".sqlite")) as ledger:
         assert await ledger.live_attempts() == ()
+
+
+async def test_budgets_that_cannot_be_read_are_an_error_of_budgets(work: Path) -> None:
+    """Nothing is begun: what was spent is not known."""
+    async with open_app(work) as app:
+        await app.wait()
+    async with Ledger(work.with_suffix(".sqlite")) as ledger:
+        await ledger.agents.put("budget", "{bad")
+    with pytest.raises(BudgetError, match=r"it is '\{bad', wanted JSON"):
+        async with open_app(work):
+            pass
 
 
 def test_a_wrong_list_is_refused_before_anything_is_opened(tmp_path: Path) -> None:

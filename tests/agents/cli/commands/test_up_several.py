@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from otpy_agents.cli import main
+from otpy_agents import open_app
+from otpy_agents.app import App
+from otpy_agents.cli import main, up
+from otpy_agents.worklist.assignment import WorkList
 from tests.agents.host import ENVIRONMENT, Site, entry, shell, state_of, survivors
 
 pytestmark = pytest.mark.real_time
@@ -51,6 +57,42 @@ def test_a_list_that_is_in_use_keeps_no_other_from_its_work(site: Site, other: P
     (line,) = second.stderr.splitlines()
     assert line.startswith("otpy-agents: ")
     assert "w.sqlite" in line
+
+
+def test_a_list_whose_budgets_cannot_be_read_is_named(site: Site, other: Path) -> None:
+    """One line says which list and why, and the command fails though the other list is done."""
+    site.write(entry("a", ["true"]))
+    other.write_text(entry("b", ["true"]), encoding="utf-8")
+    assert site.run()[0] == 0
+    with closing(sqlite3.connect(site.file.with_suffix(".sqlite"))) as database, database:
+        database.execute("UPDATE document SET text = '{bad'")
+    status, host = site.run(str(other))
+    assert status == 1
+    assert host.summary() == {"other/b": "done"}
+    assert host.stderr == "otpy-agents: w: stored ledger: it is '{bad', wanted JSON\n"
+
+
+def test_a_list_that_crashes_makes_the_command_fail(
+    site: Site, other: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other list is worked off, and a line names the one that crashed."""
+    for file in (site.file, other):
+        file.write_text(entry("a", ["true"]), encoding="utf-8")
+
+    def opened(work: WorkList, **options: Any) -> AbstractAsyncContextManager[App]:
+        if work.name == "w":
+            raise KeyError("lost")
+        return open_app(work, **options)
+
+    monkeypatch.setattr(up, "open_app", opened)
+    for name, value in state_of(site.file).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as caught:
+        main(["up", str(site.file), str(other)])
+    assert caught.value.code == 1
+    written = capsys.readouterr()
+    assert "other/a" in written.out
+    assert "otpy-agents: w: crashed: KeyError: " in written.err
 
 
 def test_ctrl_c_stops_all_and_once_more_kills_all(site: Site, other: Path) -> None:
