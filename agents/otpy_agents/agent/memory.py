@@ -69,12 +69,24 @@ class Memory:
         """Return the place of an assignment in the list, from 0."""
         return self._places[assignment]
 
-    async def list_too(self, assignment: Assignment) -> None:
-        """Add an assignment to the list for as long as this host lives, unless it is listed."""
-        if assignment.id not in self.listed:
-            await self.ledger.add(assignment.id, assignment.digest)
-            self._places[assignment.id] = len(self.listed)
-            self.listed[assignment.id] = assignment
+    async def list_too(self, assignment: Assignment) -> bool:
+        """Add an assignment to the list for as long as this host lives, unless it is listed.
+
+        Returns:
+            Whether it was added.
+        """
+        if assignment.id in self.listed:
+            return False
+        await self.ledger.add(assignment.id, assignment.digest)
+        self._places[assignment.id] = len(self.listed)
+        self.listed[assignment.id] = assignment
+        return True
+
+    async def unlist(self, assignment: str) -> None:
+        """Take an assignment off the list that was added to it, and was not started."""
+        del self.listed[assignment]
+        with contextlib.suppress(LedgerError):  # then the next host takes it off
+            await self.ledger.take_off(assignment)
 
     def label(self, assignment: Assignment) -> str:
         """Return what runs for an assignment, as it is defined now, are found by."""

@@ -134,6 +134,16 @@ class Ledger(OpenedWhole):
 
         await self._file.change(work)
 
+    async def take_off(self, assignment: str) -> None:
+        """Take off the list what was added to it; it is kept, but not shown."""
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "UPDATE assignment SET position = NULL WHERE id = ?", (assignment,)
+            )
+
+        await self._file.change(work)
+
     async def begin_attempt(self, assignment: str, incarnation: int) -> int:
         """Write down that a worker is about to be started, and return the number of the attempt.
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown, Supervisor
-from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
+from otpy.errors import MaxChildren, NotFound, NotRunning
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy.specs import DynamicSpec
 from otpy_agents.agent.course import Course, Reaped, Waits
@@ -190,10 +190,11 @@ class MortalPool:
             NameAlreadyExists: There is, or was, one of that name; nothing was started.
             PreflightFailed: It cannot be started as things stand, with the whole list; nothing was
                 started, and nothing is counted (TREE-40, TREE-41).
-            StartFailed: It crashed before it was ready.
+            StartFailed: It crashed before it was ready; it is not listed.
             MaxChildren: As many work as may at the same time, or one that has rested is next.
             NotRunning: The pool is not running just now.
             LedgerError: It could not be written down.
+            InvalidSpec: A setting of it can never work.
 
         Cancellation:
             It is started or not; if it is, it is found by its name.
@@ -207,13 +208,17 @@ class MortalPool:
             raise NameAlreadyExists(name)
         if self._desk.hindrance(assignment) is Waits.PLACE:  # budgets are for its preflight
             raise MaxChildren(POOL, f"{self.places.capacity} work")
+        spec, memory, added = mortal_spec(self._desk, assignment), self._desk.memory, False
         self._starting.add(name)
         self.places.enter(name)
         try:
-            await self._desk.memory.list_too(assignment)
+            added = await memory.list_too(assignment)
             with self._desk.children.asked(name, by):
-                await supervisor.start_child(mortal_spec(self._desk, assignment))
-        except StartFailed as error:
+                await supervisor.start_child(spec)
+        except OtpyError as error:
+            if added:
+                await memory.unlist(name)
+                self.forget(name)
             if isinstance(error.__cause__, PreflightFailed):
                 raise error.__cause__ from None
             raise
@@ -476,7 +481,7 @@ class MortalPool:
     # --- giving up --------------------------------------------------------------------------------
 
     def forget(self, name: str) -> None:
-        """Know nothing any more of a mortal that was given up, so that Jake begins it again."""
+        """Know nothing any more of a mortal: if it is listed, Jake begins it again."""
         self.courses.change(name, Course.retry)
         self.posts.pop(name, None)
         self.courses.news(name)

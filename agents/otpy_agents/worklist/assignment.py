@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 from attrs import field, frozen
 
 from otpy_agents.adapters.adapter import Access
+from otpy_agents.errors import InvalidTreeSetting
 from otpy_agents.store.sessions.recovery import RestartContext
 from otpy_agents.worklist.gang import Gang
 from otpy_agents.worklist.start_rate import StartRate
@@ -19,13 +21,20 @@ from otpy_monitors.activity import ANY_TOOL
 
 __all__ = [
     "LONG_TOOLS",
+    "NAME",
     "AgentWork",
     "Assignment",
     "RestartContext",
     "Expectation",
     "Role",
     "WorkList",
+    "is_name",
 ]
+
+NAME: Final = "letters, digits, '.', '_' or '-', and not dots alone"
+"""What `is_name` wants, for messages."""
+
+_SHAPE: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._-]+")
 
 LONG_TOOLS: Final = MappingProxyType({ANY_TOOL: 600.0})
 """Seconds that a call of a tool may take before the silence of its agent counts.
@@ -33,6 +42,11 @@ LONG_TOOLS: Final = MappingProxyType({ANY_TOOL: 600.0})
 Builds and tests take minutes, and no CLI says anything meanwhile. Ten are as many as the most
 patient of them gives a command unless it is configured otherwise; beyond that the call hangs.
 """
+
+
+def is_name(text: str) -> bool:
+    """Whether a text may name an assignment, and so a folder and a child of a supervisor."""
+    return _SHAPE.fullmatch(text) is not None
 
 
 class Role(StrEnum):
@@ -142,6 +156,9 @@ class Assignment:
             None for the exponential delay of its role.
         agent: What an agent is asked to do; None if a plain program takes the assignment.
         gang: Name of the group it belongs to; empty for none.
+
+    Raises:
+        InvalidTreeSetting: Its id is none.
     """
 
     id: str
@@ -162,6 +179,11 @@ class Assignment:
     agent: AgentWork | None = None
     gang: str = ""
     needs_env: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse an id that would be another folder, or no child of the pool."""
+        if not is_name(self.id):
+            raise InvalidTreeSetting("assignment.id", repr(self.id), NAME)
 
 
 @frozen(kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 import tomllib
 from pathlib import Path
@@ -19,11 +18,13 @@ from otpy_agents.sandbox.marker import RESERVED
 from otpy_agents.store.sessions import RestartContext
 from otpy_agents.worklist.assignment import (
     LONG_TOOLS,
+    NAME,
     AgentWork,
     Assignment,
     Expectation,
     Role,
     WorkList,
+    is_name,
 )
 from otpy_agents.worklist.diagnosis import ListProblem, earliest, explain, not_toml
 from otpy_agents.worklist.gang import Gang, GangAction
@@ -33,7 +34,6 @@ from otpy_monitors import OnExceed
 
 __all__ = ["parse", "read"]
 
-_ID: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._-]+")
 _RESTARTS: Final = {Role.MORTAL: 3, Role.DRONE: 1}
 _VERIFY: Final = 300.0
 _WARN: Final = 0.8
@@ -42,7 +42,7 @@ _WITHIN: Final = {Role.MORTAL: 300.0, Role.DRONE: 60.0}
 
 
 def _name(text: str) -> str:
-    if _ID.fullmatch(text) is None:
+    if not is_name(text):
         raise ValueError
     return text
 
@@ -97,7 +97,6 @@ _LIMITS: Final = "a table of seconds above 0 under names of tools"
 _NAMES: Final = f"a list of names that do not begin with {RESERVED}"
 _NETWORK: Final = f"true, false, or a list of hosts: {WAY_OUT}"
 _FOLDER: Final = "the path of a folder"
-_NAME: Final = "letters, digits, '.', '_' or '-', and not dots alone"
 
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -148,7 +147,7 @@ class _ListTable(_Table):
 
 
 class _AssignmentTable(_Table):
-    id: _Id = Field(description=_NAME)
+    id: _Id = Field(description=NAME)
     argv: list[_Text] | None = Field(
         None, min_length=1, description="a list of texts, the program first"
     )
@@ -198,7 +197,7 @@ class _AssignmentTable(_Table):
 
 
 class _GangTable(_Table):
-    name: _Id = Field(description=_NAME)
+    name: _Id = Field(description=NAME)
     failures: int = Field(2, ge=2, description="a whole number from 2")
     within: _Seconds = Field(300.0, description=_SECONDS)
     action: GangAction = Field(GangAction.ASK, strict=False, description='"restart" or "ask"')

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from attrs import evolve
 
-from otpy.errors import MaxChildren
+from otpy.errors import InvalidSpec, MaxChildren
 from otpy.reports import ChildRestarting
 from otpy_agents.errors import (
     AgentNotFound,
@@ -86,6 +86,38 @@ async def test_14_what_cannot_be_started_is_not_started_and_not_counted(
     assert world.known["bad"].attempts == 0
     assert [one for one in world.reports if isinstance(one, ChildRestarting)] == []
     assert {one.agent for one in world.sandbox.played} == {"a"}
+
+
+async def test_a_refused_spawn_leaves_nothing_on_the_list(world: World) -> None:
+    """No mortal, no row and no name is left, and what is mended can be spawned by that name."""
+    world.sandbox.scripts["a"] = [BUSY]
+    async with world.running(agent("a")) as root:
+        await asyncio.sleep(5)
+        folder = world.folder / "later"
+        more = evolve(named(world, "more"), cwd=folder)
+        with pytest.raises(PreflightFailed):
+            await world.pool.spawn(more)
+        with pytest.raises(InvalidSpec):
+            await world.pool.spawn(evolve(more, grace=-99.0))
+        await asyncio.sleep(5)
+        assert [one.name for one in world.pool.mortals()] == ["a"]
+        assert [one.id for one in world.project.assignments] == ["a"]
+        assert [one.id for one in await world.ledger.summary()] == ["a"]
+        folder.mkdir()
+        assert (await (await world.pool.spawn(more)).wait()).state is State.DONE
+        await root.wait()
+    assert world.names("more") == ["mortal.done"]
+
+
+async def test_a_refused_spawn_keeps_no_tree_from_its_end(world: World) -> None:
+    """Jake has nothing to begin that could not be begun."""
+    world.sandbox.scripts["a"] = [BUSY]
+    async with world.running(agent("a")) as root:
+        await asyncio.sleep(5)
+        with pytest.raises(InvalidSpec):
+            await world.pool.spawn(evolve(named(world, "more"), restarts=-1))
+        await root.wait()
+    assert world.known.keys() == {"a"}
 
 
 async def test_there_is_room_for_so_many(world: World) -> None:

@@ -4,10 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otpy_agents.errors import InvalidWorkList
+from otpy_agents.errors import InvalidTreeSetting, InvalidWorkList
 from otpy_agents.worklist.assignment import Expectation, Role
 from otpy_agents.worklist.diagnosis import key_lines
 from otpy_agents.worklist.reader import parse, read
@@ -198,6 +199,14 @@ def test_an_id_can_be_the_name_of_a_folder(name: str) -> None:
     """Ids that would leave the state folder or break a line are refused."""
     assert "wanted letters" in complaint(f"[[assignment]]\nid = {name!r}\nargv = ['x']"
                                          .replace("'a\\n'", '"a\\n"'))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b"])
+def test_no_assignment_has_an_id_that_a_list_could_not_give_it(name: str) -> None:
+    """One that a program makes would leave the state folder as well."""
+    (one,) = parse(PLAIN, FILE).assignments
+    with pytest.raises(InvalidTreeSetting, match=r"assignment\.id: got .*, wanted letters"):
+        evolve(one, id=name)
 
 
 @pytest.mark.parametrize(
