@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 from otpy_agents.agent.course import Course, Courses
-from otpy_agents.errors import LedgerError, LedgerUnwritable
+from otpy_agents.errors import LedgerError, LedgerUnwritable, NameAlreadyExists
 from otpy_agents.store.records import AgentRow, AssignmentRecord, MoveRow, State
 
 if TYPE_CHECKING:
@@ -74,10 +74,15 @@ class Memory:
 
         Returns:
             Whether it was added.
+
+        Raises:
+            NameAlreadyExists: An earlier host has finished it.
+            LedgerError: It could not be written down.
         """
         if assignment.id in self.listed:
             return False
-        await self.ledger.add(assignment.id, assignment.digest)
+        if not await self.ledger.add(assignment.id, assignment.digest):
+            raise NameAlreadyExists(assignment.id)
         self._places[assignment.id] = len(self.listed)
         self.listed[assignment.id] = assignment
         return True

@@ -111,13 +111,24 @@ class Ledger(OpenedWhole):
 
         await self._file.change(work)
 
-    async def add(self, assignment: str, digest: str) -> None:
+    async def add(self, assignment: str, digest: str) -> bool:
         """Add one assignment after those of the list; an unchanged one keeps its history.
 
         The next `declare` takes it off the list again, unless it is listed then.
+
+        Returns:
+            Whether it is to be done: False if an unchanged one is done or reaped, which is not
+            added.
         """
 
-        async def work(database: aiosqlite.Connection) -> None:
+        async def work(database: aiosqlite.Connection) -> bool:
+            over = await database.execute_fetchall(
+                "SELECT 1 FROM assignment WHERE id = ? AND digest = ? AND position IS NULL"
+                " AND state IN ('done', 'reaped')",
+                (assignment, digest),
+            )
+            if over:
+                return False
             changed = "SELECT id FROM assignment WHERE id = ? AND digest != ?"
             for table, key in (("agent", "assignment"), ("assignment", "id")):
                 await database.execute(
@@ -131,8 +142,9 @@ class Ledger(OpenedWhole):
                 " coalesce(assignment.position, excluded.position)",
                 (assignment, digest),
             )
+            return True
 
-        await self._file.change(work)
+        return await self._file.change(work)
 
     async def take_off(self, assignment: str) -> None:
         """Take off the list what was added to it; it is kept, but not shown."""

@@ -187,7 +187,8 @@ class MortalPool:
 
         Raises:
             AgentNotFound: No agent is called `by`; nothing was started.
-            NameAlreadyExists: There is, or was, one of that name; nothing was started.
+            NameAlreadyExists: There is, or was, one of that name, also under an earlier host;
+                nothing was started.
             PreflightFailed: It cannot be started as things stand, with the whole list; nothing was
                 started, and nothing is counted (TREE-40, TREE-41).
             StartFailed: It crashed before it was ready; it is not listed.

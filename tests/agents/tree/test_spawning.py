@@ -67,6 +67,30 @@ async def test_names_are_unique(world: World) -> None:
     assert [one.agent for one in world.sandbox.played] == ["a", "more", "twin"]
 
 
+async def test_what_an_earlier_host_has_finished_is_not_spawned_again(world: World) -> None:
+    """Done or reaped, its work is not done twice; what was cut, or is defined anew, is begun."""
+    world.sandbox.scripts = {"a": [Script(Say(text="x", after=5000.0))], "cut": [BUSY]}
+    async with world.running(agent("a")):
+        await asyncio.sleep(5)
+        await (await world.pool.spawn(named(world, "done"))).wait()
+        reaped = await world.pool.spawn(named(world, "reaped"))
+        reaped.reap("enough")
+        await reaped.wait()
+        await world.pool.spawn(named(world, "cut"))
+        await asyncio.sleep(5)
+    world.forget()
+    async with world.running(agent("a")):
+        await asyncio.sleep(5)
+        for name in ("done", "reaped"):
+            with pytest.raises(NameAlreadyExists):
+                await world.pool.spawn(named(world, name))
+        assert [one.id for one in await world.ledger.summary()] == ["a"]
+        assert (await (await world.pool.spawn(named(world, "cut"))).wait()).state is State.DONE
+        again = evolve(named(world, "done"), digest="another")
+        assert (await (await world.pool.spawn(again)).wait()).state is State.DONE
+    assert [one.agent for one in world.sandbox.played] == ["a", "cut", "done"]
+
+
 async def test_14_what_cannot_be_started_is_not_started_and_not_counted(
     world: World,
 ) -> None:
