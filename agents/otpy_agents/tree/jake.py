@@ -161,6 +161,7 @@ async def _serve(project: Project) -> None:
     """Complete the list; when no project has work left, ask the tree to end."""
     todo = Todo(project)
     while True:
+        project.effort.stage = Stage.AT_WORK
         await project.desk.memory.disk.until_written(partial(_work_off, project, todo))
         version, project.effort.stage = project.pool.courses.version, Stage.THROUGH
         project.desk.tell("list.finished", project.work.name)
@@ -169,7 +170,6 @@ async def _serve(project: Project) -> None:
             await otpy.current().root.stop()
             return
         await project.pool.courses.until_news(version)
-        project.effort.stage = Stage.AT_WORK
 
 
 async def _work_off(project: Project, todo: Todo) -> None:
@@ -183,7 +183,7 @@ async def _work_off(project: Project, todo: Todo) -> None:
         await project.write_outcomes()
         if not pool.running:
             raise NotRunning(POOL)
-        if todo.empty:
+        if todo.empty and pool.courses.version == version:
             return
         if following is None or not await _begin(project, following):
             await pool.courses.until_news(version)
@@ -249,10 +249,12 @@ class Todo:
         pool, memory = self._project.pool, self._project.desk.memory
         self._queued.discard(name)
         self._at_work.discard(name)
-        if name not in memory.listed or pool.courses.outcome(name) is not None:
+        if pool.courses.outcome(name) is not None:
             return
         if pool.has(name) or name in pool.courses.ending:
             self._at_work.add(name)
+        elif name not in memory.listed:
+            return
         elif name in pool.posts and await memory.is_done(name):
             pool.mark_done(name)  # its pool was killed before it could tell
         else:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown, Supervisor
 from otpy.errors import MaxChildren, NotFound, NotRunning
@@ -94,7 +94,11 @@ class Mortal:
         return self._pool.courses.outcome(self._name)
 
     async def wait(self) -> Outcome:
-        """Wait until it has come out one way or the other; cancelling disturbs nothing."""
+        """Wait until it has come out one way or the other; cancelling disturbs nothing.
+
+        Raises:
+            NotRunning: The tree has ended before.
+        """
         return await self._pool.wait(self._name)
 
     def reap(self, why: str) -> None:
@@ -193,7 +197,7 @@ class MortalPool:
                 started, and nothing is counted (TREE-40, TREE-41).
             StartFailed: It crashed before it was ready; it is not listed.
             MaxChildren: As many work as may at the same time, or one that has rested is next.
-            NotRunning: The pool is not running just now.
+            NotRunning: The pool is not running just now, or everything is done and the tree ends.
             LedgerError: It could not be written down.
             InvalidSpec: A setting of it can never work.
 
@@ -203,7 +207,7 @@ class MortalPool:
         name, supervisor = assignment.id, self._supervisor
         if by:
             self._known(by)
-        if supervisor is None:
+        if supervisor is None or self._desk.workplace.efforts.at_rest:
             raise NotRunning(POOL)
         if self.has(name) or self.courses.outcome(name) is not None:
             raise NameAlreadyExists(name)
@@ -211,6 +215,7 @@ class MortalPool:
             raise MaxChildren(POOL, f"{self.places.capacity} work")
         spec, memory, added = mortal_spec(self._desk, assignment), self._desk.memory, False
         self._starting.add(name)
+        self.courses.news(name)  # Jake must not end the tree meanwhile
         self.places.enter(name)
         try:
             added = await memory.list_too(assignment)
@@ -263,11 +268,26 @@ class MortalPool:
 
         Raises:
             AgentNotFound: There is none.
+            NotRunning: The tree has ended before.
         """
         self._known(name)
-        while (outcome := self.courses.outcome(name)) is None:
-            await self.courses.until_news(self.courses.version)
+        root = self._root
+        assert root is not None  # noqa: S101 - else nobody has a post
+        over: asyncio.Future[Any] = asyncio.ensure_future(self._until_over(name))
+        gone: asyncio.Future[Any] = asyncio.ensure_future(root.wait())
+        try:
+            await asyncio.wait([over, gone], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            over.cancel()
+            gone.cancel()
+        outcome = self.courses.outcome(name)
+        if outcome is None:
+            raise NotRunning(POOL)
         return outcome
+
+    async def _until_over(self, name: str) -> None:
+        while self.courses.outcome(name) is None:
+            await self.courses.until_news(self.courses.version)
 
     def _known(self, name: str) -> Post:
         try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from attrs import evolve
 
-from otpy.errors import InvalidSpec, MaxChildren
+from otpy.errors import InvalidSpec, MaxChildren, NotRunning
 from otpy.reports import ChildRestarting
 from otpy_agents.errors import (
     AgentNotFound,
@@ -21,7 +21,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Fail, Hang, Say, Script
 from otpy_agents.worklist.assignment import Assignment
 from otpy_agents.worklist.start_rate import StartRate
-from tests.agents.world import World, agent
+from tests.agents.world import World, agent, assignment
 
 BUSY = Script(Say(text="x", after=500.0))
 
@@ -151,6 +151,40 @@ async def test_there_is_room_for_so_many(world: World) -> None:
         await asyncio.sleep(5)
         with pytest.raises(MaxChildren):
             await world.pool.spawn(named(world, "more"))
+
+
+async def test_whoever_waits_is_told_that_the_tree_has_ended(world: World) -> None:
+    """What was cut has not come out, and will not as long as the handle lives."""
+    world.sandbox.scripts = {"a": [BUSY], "more": [Script(Hang())]}
+    async with world.running(agent("a")) as root:
+        await asyncio.sleep(5)
+        mortal = await world.pool.spawn(named(world, "more"))
+        waiting = asyncio.create_task(mortal.wait())
+        await asyncio.sleep(5)
+        await root.stop()
+        with pytest.raises(NotRunning):
+            await waiting
+        with pytest.raises(NotRunning):
+            await mortal.wait()
+        with pytest.raises(NotRunning):
+            await world.pool.spawn(named(world, "late"))
+
+
+async def test_what_is_spawned_into_a_tree_that_ends_is_done_or_refused(world: World) -> None:
+    """However soon after the end of the last assignment it comes, it is not accepted and cut."""
+    for turns in count():
+        async with world.running(assignment(f"a{turns}")) as root:
+            await asyncio.sleep(0.5)
+            await world.pool.wait(f"a{turns}")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            try:
+                mortal = await world.pool.spawn(named(world, f"n{turns}"))
+            except NotRunning:
+                assert turns > 1
+                break
+            assert (await mortal.wait()).state is State.DONE
+            await root.wait()
 
 
 async def test_what_cannot_be_done_is_refused_with_a_reason(world: World) -> None:
