@@ -94,6 +94,8 @@ async def mortal(
 
     if me.incarnation > 1 and not await desk.memory.is_open(assignment.id):
         task_status.started(None)
+        if await desk.memory.is_done(assignment.id):
+            return  # it was killed between that and its own end
         await end_here(desk, assignment.id, "it is no longer open")
     record = exit_file(desk.folders.state, assignment.id)
     worker = spawn(
@@ -137,7 +139,8 @@ async def mortal(
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
         await desk.memory.ledger.finish(assignment.id, State.DONE)
-        record.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            record.unlink(missing_ok=True)
 
 
 async def _rest(desk: Desk, post: Post, worker: WorkerProcess) -> None:

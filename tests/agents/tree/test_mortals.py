@@ -208,6 +208,26 @@ async def test_programs_are_not_started_faster_than_the_limit(world: World) -> N
     assert {one.state for one in world.records} == {State.REAPED}
 
 
+async def test_a_done_program_stays_done_though_its_exit_cannot_be_removed(world: World) -> None:
+    """Where the folder of exits should be is a file; that is no failure of its work."""
+    (world.folder / "w.exits").write_text("x")
+    known = await world.run(work(assignment("a")))
+    assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)
+    assert world.names("a")[-1] == "mortal.done"
+    assert world.times() == {"a": 1}
+
+
+async def test_a_program_that_is_done_already_is_told_as_done(world: World) -> None:
+    """It was killed between writing that down and its own end, and is not begun again."""
+    world.sandbox.scripts["a"] = [CRASHES]
+    async with world.running(work(assignment("a", backoff=[60]))) as root:
+        await asyncio.sleep(10)
+        await world.ledger.finish("a", State.DONE)
+        await root.wait()
+    assert world.names("a")[-1] == "mortal.done"
+    assert world.times() == {"a": 1}
+
+
 async def test_a_mortal_that_waits_for_its_place_can_be_reaped(world: World) -> None:
     """It is over at once, and starts no worker."""
     names = [f"n{number}" for number in range(25)]
