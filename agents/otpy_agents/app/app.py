@@ -125,7 +125,8 @@ async def open_app(
     Raises:
         InvalidWorkList: The list is wrong, or cannot be read.
         InvalidRules: Its rules are wrong.
-        LedgerError: Its ledger, or the store of runs, cannot be used; or another host has it.
+        AlreadyRunning: Another host works on it.
+        LedgerError: Its ledger, or the store of runs, cannot be used.
         BudgetError: What the last host has left of the budgets cannot be read.
 
     Cancellation:
