@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
+import math
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import otpy
 from otpy import Backoff, ChildSpec, SupervisorSpec
+from otpy.specs import DynamicSpec
 from otpy_agents.agent.budgets import BudgetDocument
+from otpy_agents.agent.failures import FailureTable
 from otpy_agents.agent.preflight import unheld_agents
 from otpy_agents.agent.workplace import Workplace
 from otpy_agents.app.chronicle import Chronicle
 from otpy_agents.app.conclusion import conclusions_of
 from otpy_agents.app.remains import clear_up, drop_runs
-from otpy_agents.errors import SocketUnusable
+from otpy_agents.errors import InvalidTreeSetting, SocketUnusable
 from otpy_agents.log import CommandLog, Teller, log_beside
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.operator.place import bound
@@ -33,24 +38,23 @@ from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.project import Project
 from otpy_agents.worklist.assignment import WorkList
 from otpy_agents.worklist.reader import read
+from otpy_agents.workspace import Fates
 from otpy_monitors import load_ledger, read_rules
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from otpy import Supervisor
     from otpy.reports import ReportHook
-    from otpy.specs import DynamicSpec
-    from otpy_agents.agent.failures import FailureTable
     from otpy_agents.agent.verification import Verifier
     from otpy_agents.app.chronicle import Event
     from otpy_agents.app.conclusion import Conclusion
     from otpy_agents.run.host.facts import Listener
     from otpy_agents.store.sessions import SessionStore
-    from otpy_agents.workspace import Fates
 
 __all__ = ["App", "open_app"]
+
+_SPECS: Final = (ChildSpec, SupervisorSpec, DynamicSpec)
 
 
 @final
@@ -125,6 +129,7 @@ async def open_app(
     Raises:
         InvalidWorkList: The list is wrong, or cannot be read.
         InvalidRules: Its rules are wrong.
+        InvalidTreeSetting: One of the other arguments can never work; nothing was opened.
         AlreadyRunning: Another host works on it.
         LedgerError: Its ledger, or the store of runs, cannot be used.
         BudgetError: What the last host has left of the budgets cannot be read.
@@ -132,6 +137,7 @@ async def open_app(
     Cancellation:
         As leaving the block: what runs is stopped, and what came out is written down.
     """
+    _check(chaos, failures, verifier, fates, branches, hooks, listen)
     work = work if isinstance(work, WorkList) else read(Path(work))
     clock = asyncio.get_running_loop().time
     async with (
@@ -188,6 +194,41 @@ async def open_app(
             await ledger.close_interrupted("interrupted: the run was stopped")
             if app is not None:
                 app.conclusions = conclusions_of(work, await ledger.summary())
+
+
+def _check(
+    chaos: object,
+    failures: object,
+    verifier: object,
+    fates: object,
+    branches: object,
+    hooks: object,
+    listen: object,
+) -> None:
+    """Refuse what would fail when agents have worked, or never be heard of."""
+    rate = isinstance(chaos, int | float) and not isinstance(chaos, bool) and 0 <= chaos < math.inf
+    for name, got, right, wanted in (
+        ("chaos", chaos, rate, "kills per second as a number from 0"),
+        ("failures", failures, isinstance(failures, FailureTable | None), "a FailureTable"),
+        ("verifier", verifier, verifier is None or _is_async(verifier), "an async function"),
+        ("fates", fates, isinstance(fates, Fates | None), "a Fates"),
+        ("branches", branches, _are_specs(branches), "a list of specs of children"),
+        ("hooks", hooks, isinstance(hooks, Sequence), "a list of functions of one report"),
+        ("listen", listen, callable(listen) and not _is_async(listen), "a plain function"),
+    ):
+        if not right:
+            raise InvalidTreeSetting(name, f"{got!r:.100}", wanted)
+
+
+def _are_specs(listed: object) -> bool:
+    return isinstance(listed, Sequence) and all(
+        isinstance(one, _SPECS) for one in cast("Sequence[object]", listed)
+    )
+
+
+def _is_async(called: object) -> bool:
+    """Whether it is an async function, or an object that is called as one."""
+    return inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(type(called).__call__)
 
 
 def _redaction(work: WorkList) -> Redaction:

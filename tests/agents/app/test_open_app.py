@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import otpy
 from otpy_agents import AlreadyRunning, InvalidWorkList, open_app
 from otpy_agents.app import Event
+from otpy_agents.errors import InvalidTreeSetting
 from otpy_agents.store import Ledger
 from otpy_monitors import BudgetError
+
+if TYPE_CHECKING:
+    from otpy_agents.agent.verification import Verifier
 
 pytestmark = pytest.mark.real_time
 
@@ -125,6 +130,56 @@ async def test_budgets_that_cannot_be_read_are_an_error_of_budgets(work: Path) -
     with pytest.raises(BudgetError, match=r"it is '\{bad', wanted JSON"):
         async with open_app(work):
             pass
+
+
+async def _later(*_: object) -> None:
+    """An async function."""
+
+
+class Inspector:
+    """An object that is called as an async function."""
+
+    async def __call__(self, *_: object) -> None:
+        """Find nothing wrong."""
+
+
+@pytest.mark.parametrize(
+    ("name", "got", "wanted"),
+    [
+        ("chaos", -1, "a number from 0"),
+        ("chaos", "x", "a number from 0"),
+        ("failures", {"x": 1}, "a FailureTable"),
+        ("verifier", "pytest", "an async function"),
+        ("verifier", print, "an async function"),
+        ("fates", 3, "a Fates"),
+        ("branches", otpy.ChildSpec("Lookout", _later), "a list of specs of children"),
+        ("branches", ["x"], "a list of specs of children"),
+        ("hooks", print, "a list of functions"),
+        ("listen", None, "a plain function"),
+        ("listen", _later, "a plain function"),
+    ],
+)
+async def test_what_can_never_work_is_refused_before_anything_is_opened(
+    work: Path, name: str, got: object, wanted: str
+) -> None:
+    """No agent works for a verifier that cannot be called; one line has what was given."""
+    options: Any = {name: got}
+    with pytest.raises(InvalidTreeSetting) as caught:
+        async with open_app(work, **options):
+            pass
+    assert str(caught.value).startswith(f"{name}: got {got!r:.20}")
+    assert wanted in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert list(work.parent.iterdir()) == [work]
+
+
+@pytest.mark.parametrize("verifier", [_later, partial(_later, 1), Inspector()])
+async def test_a_verifier_is_whatever_is_called_as_an_async_function(
+    work: Path, verifier: Verifier
+) -> None:
+    """A function with arguments bound to it is one, and so is an object."""
+    async with open_app(work, verifier=verifier) as app:
+        await app.wait()
 
 
 def test_a_wrong_list_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
