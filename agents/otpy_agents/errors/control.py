@@ -181,7 +181,7 @@ class MissingStateField(StateError, LookupError):
 
 
 class StoreUnreachable(AgentsError, ConnectionError):
-    """The server that keeps a project does not answer; nothing was written.
+    """The server that keeps a project does not answer; what it was given last may be written.
 
     Attributes:
         place: Where it should be.

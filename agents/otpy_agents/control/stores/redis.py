@@ -19,7 +19,11 @@ from typing import Any, Final, final
 
 import psutil
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, RedisError, WatchError
+from redis.exceptions import ConnectionError as ConnectionLost
+from redis.exceptions import TimeoutError as AnswerLate
 
 from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole
@@ -50,6 +54,8 @@ _LEASE: Final = 15.0
 _RENEWED: Final = 5.0
 _LOOK: Final = 0.25
 _PATIENCE: Final = 5.0
+_LOST: Final = (ConnectionLost, AnswerLate)
+"""Where an answer is lost, nobody knows whether a write was made."""
 
 
 @final
@@ -96,6 +102,7 @@ class RedisControl(ControlStore, OpenedWhole):
             password=place.password,
             decode_responses=True,
             socket_timeout=_PATIENCE,
+            retry=Retry(NoBackoff(), 0),  # its own retries would make a write twice
         )
 
     async def _open(self) -> None:
@@ -113,8 +120,6 @@ class RedisControl(ControlStore, OpenedWhole):
     def _reached(self) -> Generator[None]:
         try:
             yield
-        except WatchError:
-            raise
         except AuthenticationError as error:
             wanted = "it asks for a login: redis://USER:PASSWORD@HOST:PORT"
             raise StoreUnreachable(str(self._place), wanted) from error
@@ -148,7 +153,10 @@ class RedisControl(ControlStore, OpenedWhole):
         await self._tell(text, records, actor)
 
     async def _write(self, change: Change, *, fresh: bool) -> str:
-        """Change the stored state, and write it as a whole; return the written state."""
+        """Change the stored state, and write it as a whole; return the written state.
+
+        It is made once: where its answer is lost, the key says whether it was made.
+        """
         with self._reached():
             while True:
                 async with self._states.pipeline() as pipe:
@@ -165,8 +173,13 @@ class RedisControl(ControlStore, OpenedWhole):
                     text = self._text(changed(state, change))
                     pipe.multi()
                     pipe.set(self._key, text)
-                    with contextlib.suppress(WatchError):  # somebody else was faster: look again
-                        await pipe.execute()
+                    try:
+                        with _outrun():  # then it looks again
+                            await pipe.execute()
+                            return text
+                    except _LOST:
+                        if await self._states.get(self._key) != text:
+                            raise
                         return text
 
     def _text(self, value: object) -> str:
@@ -199,7 +212,11 @@ class RedisControl(ControlStore, OpenedWhole):
         """See `ControlStore.push`."""
         entries = [self._text(one.to_json()) for one in tasks]
         with self._reached():
-            await self._tasks_db.lpush(self._queue, *entries)  # one command: all or none
+            try:
+                await self._tasks_db.lpush(self._queue, *entries)  # one command: all or none
+            except _LOST:
+                if not set(entries) <= {*await self._entries()}:
+                    raise
         event = TasksEnqueued(tasks=tuple(task.to_json() for task in tasks))
         await self.log.append(Append(self.stream, [event], None, actor))
 
@@ -239,9 +256,14 @@ class RedisControl(ControlStore, OpenedWhole):
     async def queued(self) -> tuple[ControlTask, ...]:
         """See `ControlStore.queued`."""
         with self._reached():
-            reserved = await self._tasks_db.lrange(self._reserved, 0, -1)
-            waiting = await self._tasks_db.lrange(self._queue, 0, -1)
-        return tuple(self._task(entry) for entry in [*reversed(reserved), *reversed(waiting)])
+            entries = await self._entries()
+        return tuple(self._task(entry) for entry in entries)
+
+    async def _entries(self) -> list[str]:
+        """Return what is in the queue, oldest first; what is reserved is the oldest."""
+        reserved = await self._tasks_db.lrange(self._reserved, 0, -1)
+        waiting = await self._tasks_db.lrange(self._queue, 0, -1)
+        return [*reversed(reserved), *reversed(waiting)]
 
     # --- the lease --------------------------------------------------------------------------------
 
@@ -277,7 +299,7 @@ class RedisControl(ControlStore, OpenedWhole):
                 pipe.multi()
                 pipe.set(self._fencing_key, number)
                 pipe.set(self._lease_key, holder, px=int(1000 * _LEASE))
-                with contextlib.suppress(WatchError):
+                with _outrun():
                     await pipe.execute()
                     self._number, self._holder = number, holder
                     return
@@ -292,7 +314,7 @@ class RedisControl(ControlStore, OpenedWhole):
                     if not await self._other(pipe):
                         pipe.multi()
                         pipe.set(self._lease_key, self._holder, px=int(1000 * _LEASE))
-                        with contextlib.suppress(WatchError):
+                        with _outrun():
                             await pipe.execute()
 
     async def _other(self, pipe: Any) -> str:
@@ -306,6 +328,19 @@ class RedisControl(ControlStore, OpenedWhole):
             return _living(found) or "another process"
         is_last = await pipe.get(self._fencing_key) == str(self._number)
         return "" if is_last else "another host"
+
+
+@contextlib.contextmanager
+def _outrun() -> Generator[None]:
+    """Pass over a transaction that somebody else was faster than, in which nothing is written.
+
+    redis-py has the same error for a connection that was lost meanwhile: that one is raised.
+    """
+    try:
+        yield
+    except WatchError as error:
+        if isinstance(error.__context__, _LOST):
+            raise error.__context__ from error
 
 
 def _obey() -> None:

@@ -9,7 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, final
 
@@ -17,7 +18,8 @@ import pytest
 from attrs import evolve
 
 from otpy_agents.control import orders
-from otpy_agents.control.state import ExecutionMode
+from otpy_agents.control.state import CompletedTask, ExecutionMode
+from otpy_agents.control.stores import Record
 from otpy_agents.control.stores.place import RedisPlace
 from otpy_agents.control.stores.redis import RedisControl
 from otpy_agents.control.task import ControlTask
@@ -160,6 +162,91 @@ async def test_of_two_hosts_at_once_one_works(port: int, tmp_path: Path) -> None
         for lease, number in zip(leases, taken, strict=True):
             if isinstance(number, int):
                 await lease.__aexit__(None, None, None)
+
+
+async def forward(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while read := await source.read(1 << 20):
+        sink.write(read)
+
+
+@asynccontextmanager
+async def losing_an_answer(port: int, command: bytes) -> AsyncGenerator[int]:
+    """Stand before Redis; yield a port where the answer to the first such command is lost."""
+    is_lost = False
+
+    async def serve(client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        nonlocal is_lost
+        server, requests = await asyncio.open_connection("127.0.0.1", port)
+        back = asyncio.create_task(forward(server, answers))
+        while read := await client.read(1 << 20):
+            if command in read and not is_lost:
+                is_lost = True
+                back.cancel()
+                await asyncio.wait({back})
+                requests.write(read)
+                await server.read(1)  # the server has carried it out
+                break
+            requests.write(read)
+        back.cancel()
+        requests.close()
+        answers.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as proxy:
+        yield int(proxy.sockets[0].getsockname()[1])
+
+
+async def test_tasks_whose_answer_is_lost_are_pushed_once(port: int, tmp_path: Path) -> None:
+    """CTL-22, CTL-25: the server had them already, and they are looked for in the queue."""
+    async with losing_an_answer(port, b"LPUSH") as cut, store(cut, tmp_path) as redis:
+        await redis.push([ControlTask.of_json({**TASK, "task_id": name}) for name in "ab"])
+        assert [one.task_id for one in await redis.queued()] == ["a", "b"]
+
+
+async def test_a_state_whose_answer_is_lost_is_written_once(port: int, tmp_path: Path) -> None:
+    """CTL-15, CTL-22: the task stands once among the completed ones, and the log is told."""
+    done = CompletedTask("a", "2025-01-01T00:00:00.000Z", {"valid": True})
+    async with losing_an_answer(port, b'"completed_at"') as cut, store(cut, tmp_path) as redis:
+        await orders.init_state(redis, ExecutionMode.AUTO, fresh=False, actor="ann")
+        state = await redis.load()
+        after = evolve(state, completed_tasks=(done,))
+        assert (await redis.change(state, after, Record("task_complete"))).completed_tasks == (
+            done,
+        )
+        assert (await redis.load()).completed_tasks == (done,)
+        events = [event.name async for event in redis.log.read(stream=redis.stream)]
+    assert events[-1] == "task_complete"
+
+
+async def test_a_write_that_nobody_knows_of_is_not_made_again(port: int, tmp_path: Path) -> None:
+    """CTL-22: another program writes before the look, and the caller is told."""
+    async with losing_an_answer(port, b'"iteration": 7') as cut, store(cut, tmp_path) as redis:
+        await orders.init_state(redis, ExecutionMode.AUTO, fresh=False, actor="ann")
+        state = await redis.load()
+        look = redis._states.get
+
+        async def looked(key: str) -> str:
+            plain(port, 0, "SET", key, json.dumps(BY_HAND))
+            return str(await look(key))
+
+        redis._states.get = looked
+        with pytest.raises(StoreUnreachable):
+            await redis.change(state, evolve(state, iteration=7))
+    assert json.loads(plain(port, 0, "GET", "supervisor:state")) == BY_HAND
+
+
+async def test_a_task_whose_answer_is_lost_comes_first_the_next_time(
+    port: int, tmp_path: Path
+) -> None:
+    """CTL-25, C-39: one task is reserved, and the order stays."""
+    for name in "ab":
+        plain(port, 2, "LPUSH", "queue:tasks", json.dumps({**TASK, "task_id": name}))
+    async with losing_an_answer(port, b"LMOVE") as cut, store(cut, tmp_path) as redis:
+        with pytest.raises(StoreUnreachable):
+            await redis.reserve()
+        task = await redis.reserve()
+        assert task is not None
+        assert task.task_id == "a"
+    assert plain(port, 2, "LLEN", "queue:tasks:reserved") == "1"
 
 
 async def test_a_server_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
