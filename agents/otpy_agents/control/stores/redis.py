@@ -15,7 +15,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import psutil
 from redis.asyncio import Redis
@@ -54,6 +54,9 @@ _LEASE: Final = 15.0
 _RENEWED: Final = 5.0
 _LOOK: Final = 0.25
 _PATIENCE: Final = 5.0
+_GIVEN_UP: Final = 1.0
+"""Seconds for giving up the lease, which runs out by itself if the server hangs."""
+
 _LOST: Final = (ConnectionLost, AnswerLate)
 """Where an answer is lost, nobody knows whether a write was made."""
 
@@ -105,10 +108,18 @@ class RedisControl(ControlStore, OpenedWhole):
             retry=Retry(NoBackoff(), 0),  # its own retries would make a write twice
         )
 
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        try:
+            with self._reached():
+                await self._states.ping()  # a server may hang, and Ctrl-C ends the wait
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
     async def _open(self) -> None:
         await self.log.__aenter__()
-        with self._reached():
-            await self._states.ping()
 
     async def _close(self) -> None:
         with contextlib.suppress(RedisError, OSError):
@@ -284,8 +295,9 @@ class RedisControl(ControlStore, OpenedWhole):
             await asyncio.wait({renewal})
             holder, self._holder = self._holder, ""
             with contextlib.suppress(RedisError, OSError):
-                if await self._states.get(self._lease_key) == holder:
-                    await self._states.delete(self._lease_key)
+                async with asyncio.timeout(_GIVEN_UP):
+                    if await self._states.get(self._lease_key) == holder:
+                        await self._states.delete(self._lease_key)
 
     async def _take(self) -> None:
         while True:

@@ -20,6 +20,7 @@ from attrs import evolve
 from otpy_agents.control import orders
 from otpy_agents.control.state import CompletedTask, ExecutionMode
 from otpy_agents.control.stores import Record
+from otpy_agents.control.stores import redis as module
 from otpy_agents.control.stores.place import RedisPlace
 from otpy_agents.control.stores.redis import RedisControl
 from otpy_agents.control.task import ControlTask
@@ -254,6 +255,32 @@ async def test_a_server_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(StoreUnreachable, match=r"redis://127.0.0.1:9 .*wanted a Redis server"):
         async with store(9, tmp_path):
             pytest.fail("opened")
+
+
+async def test_who_opens_a_server_that_hangs_can_be_cancelled(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends a command at once, however long an answer may take."""
+    monkeypatch.setattr(module, "_PATIENCE", 3600.0)
+    plain(port, 0, "CLIENT", "PAUSE", "3600000")
+    opening = asyncio.create_task(store(port, tmp_path).__aenter__())
+    done, _ = await asyncio.wait({opening}, timeout=0.5)
+    assert not done
+    opening.cancel()
+    done, _ = await asyncio.wait({opening}, timeout=PATIENCE)
+    assert done
+    assert opening.cancelled()
+
+
+async def test_a_lease_of_a_server_that_hangs_is_given_up_in_time(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child of the tree that took longer for it would be killed."""
+    monkeypatch.setattr(module, "_PATIENCE", 3600.0)
+    async with store(port, tmp_path) as redis, asyncio.timeout(PATIENCE):
+        async with redis.lease():
+            plain(port, 0, "CLIENT", "PAUSE", "3600000")
+        assert not redis._holder
 
 
 async def test_a_server_that_asks_for_a_login_is_given_one(tmp_path: Path) -> None:
