@@ -69,6 +69,7 @@ AgentsError
 ├── InvalidTask         (ValueError)    a task of the control plane that cannot be taken
 ├── OrderRefused        (ValueError)    an order that does not fit where a project stands
 ├── ProjectHeld         (RuntimeError)  another host works on a project
+├── StoreRefused        (RuntimeError)  the server that keeps a project refuses what is asked
 ├── StoreUnreachable    (ConnectionError) the server that keeps a project does not answer
 ├── StateError
 │   ├── StateMissing      (LookupError)   a project has no state yet
@@ -119,6 +120,7 @@ from otpy_agents.errors.control import OrderRefused as OrderRefused
 from otpy_agents.errors.control import ProjectHeld as ProjectHeld
 from otpy_agents.errors.control import StateError as StateError
 from otpy_agents.errors.control import StateMissing as StateMissing
+from otpy_agents.errors.control import StoreRefused as StoreRefused
 from otpy_agents.errors.control import StoreUnreachable as StoreUnreachable
 from otpy_agents.errors.engine import GateCycle as GateCycle
 from otpy_agents.errors.engine import InvalidEngineFile as InvalidEngineFile
@@ -279,6 +281,7 @@ __all__ = [
     "StateMissing",
     "StepTreeError",
     "StepTreeTaken",
+    "StoreRefused",
     "StoreUnreachable",
     "SymlinkInPath",
     "TargetRefused",

@@ -22,6 +22,7 @@ __all__ = [
     "ProjectHeld",
     "StateError",
     "StateMissing",
+    "StoreRefused",
     "StoreUnreachable",
 ]
 
@@ -178,6 +179,20 @@ class MissingStateField(StateError, LookupError):
     def __init__(self, key: str) -> None:
         self.key = key
         super().__init__(f"MISSING_STATE_FIELD: got a state without {key}, wanted that field")
+
+
+class StoreRefused(AgentsError, RuntimeError):
+    """The server that keeps a project answers, and refuses what is asked of it.
+
+    Attributes:
+        place: Where it is.
+        reason: What it says.
+        wanted: What would have been served.
+    """
+
+    def __init__(self, place: str, reason: str, wanted: str) -> None:
+        self.place, self.reason, self.wanted = place, reason, wanted
+        super().__init__(f"{place}: got {reason!r}, wanted {wanted}")
 
 
 class StoreUnreachable(AgentsError, ConnectionError):

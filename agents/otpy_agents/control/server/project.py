@@ -44,6 +44,7 @@ from otpy_agents.errors import (
     MissingStateField,
     ProjectHeld,
     StateError,
+    StoreRefused,
     StoreUnreachable,
 )
 from otpy_agents.log import Stored
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
 __all__ = ["ControlProject"]
 
 _KNOWN: Final = (
-    *(AuditUnwritable, InvalidTask, LedgerError, ProjectHeld, StateError, StoreUnreachable),
+    *(AuditUnwritable, InvalidTask, LedgerError, ProjectHeld, StateError),
+    *(StoreRefused, StoreUnreachable),
 )
 """What ends a loop with one line: a restart would only meet it again."""
 

@@ -21,7 +21,7 @@ import psutil
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisError, WatchError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError, WatchError
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import TimeoutError as AnswerLate
 
@@ -39,6 +39,7 @@ from otpy_agents.errors import (
     InvalidTask,
     ProjectHeld,
     StateMissing,
+    StoreRefused,
     StoreUnreachable,
 )
 from otpy_agents.log import Append, EventLog
@@ -57,6 +58,7 @@ _PATIENCE: Final = 5.0
 _GIVEN_UP: Final = 1.0
 """Seconds for giving up the lease, which runs out by itself if the server hangs."""
 
+_OUT: Final = (StoreRefused, StoreUnreachable)
 _LOST: Final = (ConnectionLost, AnswerLate)
 """Where an answer is lost, nobody knows whether a write was made."""
 
@@ -73,6 +75,7 @@ class RedisControl(ControlStore, OpenedWhole):
 
     Raises:
         StoreUnreachable: Any operation: the server does not answer.
+        StoreRefused: Any operation: the server refuses it, such as for a key of another kind.
     """
 
     def __init__(
@@ -128,12 +131,16 @@ class RedisControl(ControlStore, OpenedWhole):
         await self.log.__aexit__(None, None, None)
 
     @contextlib.contextmanager
-    def _reached(self) -> Generator[None]:
+    def _reached(self, queue: str = "") -> Generator[None]:
         try:
             yield
         except AuthenticationError as error:
             wanted = "it asks for a login: redis://USER:PASSWORD@HOST:PORT"
             raise StoreUnreachable(str(self._place), wanted) from error
+        except ResponseError as error:
+            key = f"a list at {queue}" if queue else f"a string at {self._key}"
+            wanted = f"{key} that can be read and written"
+            raise StoreRefused(str(self._place), str(error), wanted) from error
         except (RedisError, OSError) as error:
             _obey()
             raise StoreUnreachable(str(self._place), str(error)) from error
@@ -206,7 +213,7 @@ class RedisControl(ControlStore, OpenedWhole):
     async def halted(self) -> ProjectState:
         """See `ControlStore.halted`; the key is looked at four times a second."""
         while True:
-            with contextlib.suppress(StoreUnreachable):  # who writes next says so
+            with contextlib.suppress(*_OUT):  # who writes next says so
                 state = await self.load()
                 if state.status is ProjectStatus.HALTED:
                     return state
@@ -222,7 +229,7 @@ class RedisControl(ControlStore, OpenedWhole):
     async def push(self, tasks: Sequence[ControlTask], *, actor: str = "") -> None:
         """See `ControlStore.push`."""
         entries = [self._text(one.to_json()) for one in tasks]
-        with self._reached():
+        with self._reached(self._queue):
             try:
                 await self._tasks_db.lpush(self._queue, *entries)  # one command: all or none
             except _LOST:
@@ -233,7 +240,7 @@ class RedisControl(ControlStore, OpenedWhole):
 
     async def reserve(self) -> ControlTask | None:
         """See `ControlStore.reserve`."""
-        with self._reached():
+        with self._reached(self._queue):
             entry = await self._tasks_db.lindex(self._reserved, -1)
             if entry is None:
                 entry = await self._tasks_db.lmove(self._queue, self._reserved, "RIGHT", "LEFT")
@@ -242,7 +249,7 @@ class RedisControl(ControlStore, OpenedWhole):
         try:
             return self._task(entry)
         except InvalidTask:
-            with self._reached():
+            with self._reached(self._queue):
                 await self._tasks_db.lmove(self._reserved, self._queue, "RIGHT", "RIGHT")
             raise
 
@@ -259,14 +266,14 @@ class RedisControl(ControlStore, OpenedWhole):
 
     async def settle(self, task_id: str) -> None:
         """See `ControlStore.settle`."""
-        with self._reached():
+        with self._reached(self._queue):
             for entry in await self._tasks_db.lrange(self._reserved, 0, -1):
                 if self._task(entry).task_id == task_id:
                     await self._tasks_db.lrem(self._reserved, 1, entry)
 
     async def queued(self) -> tuple[ControlTask, ...]:
         """See `ControlStore.queued`."""
-        with self._reached():
+        with self._reached(self._queue):
             entries = await self._entries()
         return tuple(self._task(entry) for entry in entries)
 
@@ -320,7 +327,7 @@ class RedisControl(ControlStore, OpenedWhole):
         """Renew the lease as long as it is ours; a server that is away is asked again."""
         while True:
             await asyncio.sleep(_RENEWED)
-            with contextlib.suppress(StoreUnreachable), self._reached():
+            with contextlib.suppress(*_OUT), self._reached():
                 async with self._states.pipeline() as pipe:
                     await pipe.watch(*self._lease_keys)
                     if not await self._other(pipe):

@@ -24,7 +24,13 @@ from otpy_agents.control.stores import redis as module
 from otpy_agents.control.stores.place import RedisPlace
 from otpy_agents.control.stores.redis import RedisControl
 from otpy_agents.control.task import ControlTask
-from otpy_agents.errors import InvalidTask, ProjectHeld, StateMissing, StoreUnreachable
+from otpy_agents.errors import (
+    InvalidTask,
+    ProjectHeld,
+    StateMissing,
+    StoreRefused,
+    StoreUnreachable,
+)
 from tests.agents.host import CHECKOUT, PATIENCE
 from tests.servers.server_program import program, running
 
@@ -281,6 +287,17 @@ async def test_a_lease_of_a_server_that_hangs_is_given_up_in_time(
         async with redis.lease():
             plain(port, 0, "CLIENT", "PAUSE", "3600000")
         assert not redis._holder
+
+
+async def test_a_key_of_another_kind_is_named(port: int, tmp_path: Path) -> None:
+    """The server answers, so nothing is wrong with it."""
+    plain(port, 0, "LPUSH", "supervisor:state", "x")
+    plain(port, 2, "SET", "queue:tasks", "x")
+    async with store(port, tmp_path) as redis:
+        with pytest.raises(StoreRefused, match=r"got 'WRONGTYPE .* a string at supervisor:state"):
+            await redis.load()
+        with pytest.raises(StoreRefused, match=r"got 'WRONGTYPE .* a list at queue:tasks"):
+            await redis.queued()
 
 
 async def test_a_server_that_asks_for_a_login_is_given_one(tmp_path: Path) -> None:
