@@ -26,10 +26,10 @@ from otpy_agents.control.halts import HALTS, read_halts
 from otpy_agents.control.loop.machine import LoopRules
 from otpy_agents.control.prompts import read_task_types, shipped_task_types
 from otpy_agents.control.server import ControlSettings
-from otpy_agents.control.state import ExecutionMode, ProjectStatus, is_folder_name
+from otpy_agents.control.state import ExecutionMode, ProjectState, ProjectStatus, is_folder_name
 from otpy_agents.control.stores import ControlStore
 from otpy_agents.control.stores.place import RedisPlace
-from otpy_agents.control.task import COMMAND
+from otpy_agents.control.task import COMMAND, ControlTask
 from otpy_agents.control.task_file import read_task_file
 from otpy_agents.errors import (
     AdapterError,
@@ -263,7 +263,12 @@ def enqueue(place: ControlPlace, *, task_file: Path) -> None:
         tasks = read_task_file(task_file)
     except InvalidTask as error:
         fail(error, 2)
-    state = _do(place, lambda store: orders.enqueue(store, tasks, actor=_actor()))
+
+    async def put(store: ControlStore) -> ProjectState:
+        await _tell_unreadable(place, store)
+        return await orders.enqueue(store, tasks, actor=_actor())
+
+    state = _do(place, put)
     names = ", ".join(task.task_id for task in tasks)
     running = state.status is ProjectStatus.RUNNING
     more = "" if running else f"; {state.status} until `otpy-agents control resume`"
@@ -305,27 +310,32 @@ def unblock(place: ControlPlace, *, task: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Write the state itself.")
 def status(place: ControlPlace, *, as_json: bool) -> None:
     """Show where the project stands: status, goal, queue, tasks, last report."""
-
-    async def both(store: ControlStore) -> tuple[Any, Any]:
-        return await store.load(), await store.queued()
-
-    state, queued = _do(place, both)
     if as_json:
+        state = _do(place, lambda store: store.load())
         print(json.dumps(state.to_json(), ensure_ascii=False, indent=2))
     else:
-        print(harmless(shown_state(state, queued)))
+        print(harmless(shown_state(*_state_and_queue(place))))
 
 
 @control.command()
 @_placed
 def tasks(place: ControlPlace) -> None:
     """List the tasks: completed, blocked, in hand, in the queue."""
+    print(harmless(tasks_table(*_state_and_queue(place))))
 
-    async def both(store: ControlStore) -> tuple[Any, Any]:
+
+def _state_and_queue(place: ControlPlace) -> tuple[ProjectState, tuple[ControlTask, ...]]:
+    async def both(store: ControlStore) -> tuple[ProjectState, tuple[ControlTask, ...]]:
+        await _tell_unreadable(place, store)
         return await store.load(), await store.queued()
 
-    state, queued = _do(place, both)
-    print(harmless(tasks_table(state, queued)))
+    return _do(place, both)
+
+
+async def _tell_unreadable(place: ControlPlace, store: ControlStore) -> None:
+    """Tell what in the queue is no task; the loop stops at it, and the others can be seen."""
+    for error in await store.unreadable():
+        print(f"otpy-agents: {harmless(place.clean(str(error)))}", file=sys.stderr)
 
 
 @control.command()

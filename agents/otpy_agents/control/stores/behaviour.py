@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from otpy_agents.control.state import ProjectState
 from otpy_agents.control.task import ControlTask
+from otpy_agents.errors import InvalidTask
 from otpy_agents.log import EventLog
 
 __all__ = ["ControlStore", "Record"]
@@ -117,6 +118,10 @@ class ControlStore(ABC):
     @abstractmethod
     async def queued(self) -> tuple[ControlTask, ...]:
         """Return the tasks that wait, those that are reserved first."""
+
+    @abstractmethod
+    async def unreadable(self) -> tuple[InvalidTask, ...]:
+        """Return why entries of the queue are no tasks, and how each is removed."""
 
     @abstractmethod
     def lease(self) -> AbstractAsyncContextManager[int]:

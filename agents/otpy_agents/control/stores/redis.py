@@ -54,6 +54,9 @@ _LEASE: Final = 15.0
 
 _RENEWED: Final = 5.0
 _LOOK: Final = 0.25
+_TYPED: Final = 200
+"""Letters of an entry that a person may be asked to type."""
+
 _PATIENCE: Final = 5.0
 _GIVEN_UP: Final = 1.0
 """Seconds for giving up the lease, which runs out by itself if the server hangs."""
@@ -107,6 +110,7 @@ class RedisControl(ControlStore, OpenedWhole):
             username=place.user,
             password=place.password,
             decode_responses=True,
+            encoding_errors="backslashreplace",  # what is no text is no JSON, and is told as that
             socket_timeout=_PATIENCE,
             retry=Retry(NoBackoff(), 0),  # its own retries would make a write twice
         )
@@ -246,36 +250,45 @@ class RedisControl(ControlStore, OpenedWhole):
                 entry = await self._tasks_db.lmove(self._queue, self._reserved, "RIGHT", "LEFT")
         if entry is None:
             return None
-        try:
-            return self._task(entry)
-        except InvalidTask:
+        task = self._read(entry)
+        if isinstance(task, InvalidTask):
             with self._reached(self._queue):
                 await self._tasks_db.lmove(self._reserved, self._queue, "RIGHT", "RIGHT")
-            raise
+            raise task
+        return task
 
-    def _task(self, entry: str) -> ControlTask:
+    def _read(self, entry: str) -> ControlTask | InvalidTask:
+        """Return the task of an entry; for another one, why it is none and how to remove it."""
+        typed = json.dumps(entry, ensure_ascii=False) if len(entry) <= _TYPED else "ENTRY"
+        remedy = f"`LREM {self._queue} 1 {typed}` in database {self._place.queue_db} removes it"
         try:
-            value: object = json.loads(entry)
-        except ValueError:
-            raise InvalidTask(self._queue, entry[:80], "a task as JSON") from None
-        try:
-            return ControlTask.of_json(value)
+            return ControlTask.of_json(json.loads(entry))
         except InvalidTask as error:
             key = f"{self._queue}.{error.key}".rstrip(".")
-            raise InvalidTask(key, error.got, error.wanted) from None
+            return InvalidTask(key, error.got, f"{error.wanted}; {remedy}")
+        except ValueError:
+            got = " ".join(entry.split())[:80]
+            return InvalidTask(self._queue, got, f"a task as JSON; {remedy}")
 
     async def settle(self, task_id: str) -> None:
         """See `ControlStore.settle`."""
         with self._reached(self._queue):
             for entry in await self._tasks_db.lrange(self._reserved, 0, -1):
-                if self._task(entry).task_id == task_id:
+                task = self._read(entry)
+                if isinstance(task, ControlTask) and task.task_id == task_id:
                     await self._tasks_db.lrem(self._reserved, 1, entry)
 
     async def queued(self) -> tuple[ControlTask, ...]:
         """See `ControlStore.queued`."""
+        return tuple(one for one in await self._tasks() if isinstance(one, ControlTask))
+
+    async def unreadable(self) -> tuple[InvalidTask, ...]:
+        """See `ControlStore.unreadable`; other programs push, too."""
+        return tuple(one for one in await self._tasks() if isinstance(one, InvalidTask))
+
+    async def _tasks(self) -> list[ControlTask | InvalidTask]:
         with self._reached(self._queue):
-            entries = await self._entries()
-        return tuple(self._task(entry) for entry in entries)
+            return [self._read(entry) for entry in await self._entries()]
 
     async def _entries(self) -> list[str]:
         """Return what is in the queue, oldest first; what is reserved is the oldest."""

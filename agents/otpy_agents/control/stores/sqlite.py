@@ -23,7 +23,13 @@ from otpy_agents.control.state_change import changed, difference, halting
 from otpy_agents.control.state_reader import read_state
 from otpy_agents.control.stores.behaviour import ControlStore, Record
 from otpy_agents.control.task import ControlTask
-from otpy_agents.errors import AlreadyRunning, ProjectHeld, StateMissing, VersionConflict
+from otpy_agents.errors import (
+    AlreadyRunning,
+    InvalidTask,
+    ProjectHeld,
+    StateMissing,
+    VersionConflict,
+)
 from otpy_agents.log import Append, EventLog, Projection, Stored, event_type
 from otpy_agents.log.projection import Row
 from otpy_agents.log.types import Told
@@ -282,6 +288,10 @@ class SqliteControl(ControlStore, OpenedWhole):
     async def queued(self) -> tuple[ControlTask, ...]:
         """See `ControlStore.queued`."""
         return tuple(ControlTask.of_json(one["task"]) for one in await self._tasks())
+
+    async def unreadable(self) -> tuple[InvalidTask, ...]:
+        """See `ControlStore.unreadable`; nobody but `push` writes entries here."""
+        return ()
 
     @asynccontextmanager
     async def lease(self) -> AsyncGenerator[int]:

@@ -485,6 +485,25 @@ def test_a_project_that_another_program_wrote_is_worked_off(
     assert left["queue"] == {"exhausted": True}
 
 
+@pytest.mark.slow
+def test_an_entry_that_is_no_task_hinders_no_order(operator: Operator, tmp_path: Path) -> None:
+    """One line tells what it is and how to remove it; the good ones are shown and enqueued."""
+    argv = [program("redis-server"), "--save", "", "--dir", str(tmp_path), "--port"]
+    with running(lambda port: [*argv, str(port)]) as port:
+        operator.where = ("--redis-host", "127.0.0.1", "--redis-port", str(port))
+        operator.does("init-state")
+        plain = [program("redis-cli"), "-p", str(port), "-n", "2"]
+        subprocess.run([*plain, "lpush", "queue:tasks", "garbage"], check=True)
+        told = 'got garbage, wanted a task as JSON; `LREM queue:tasks 1 "garbage"` in database 2'
+        operator.enqueue(task("a"))
+        assert "waiting  a" in operator.does("tasks")
+        for order in ("status", "tasks"):
+            assert operator.does(order).count(told) == 1
+        assert operator.does("status", "--json").startswith("{")
+        subprocess.run([*plain, "lrem", "queue:tasks", "1", "garbage"], check=True)
+        assert told not in operator.does("status")
+
+
 def test_a_store_that_there_is_not_is_refused(operator: Operator) -> None:
     """Each command is refused in one line."""
     for store in ("mysql://x", "redis://x:port", "sqlite://h/x", "sqlite:"):

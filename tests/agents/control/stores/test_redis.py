@@ -115,6 +115,21 @@ async def test_an_entry_that_is_no_task_stays_and_is_named(port: int, tmp_path: 
     assert plain(port, 2, "LRANGE", "queue:tasks", "0", "-1") == "{oops"
 
 
+async def test_entries_that_are_no_tasks_hide_no_others(port: int, tmp_path: Path) -> None:
+    """Each is named, with the command that removes it; bytes that are no text are one, too."""
+    long = json.dumps({**TASK, "tool": 3, "instructions": "x" * 1000})
+    for entry in ("{oops\n", json.dumps({**TASK, "task_id": "a"}), long, "\udcff"):
+        plain(port, 2, "LPUSH", "queue:tasks", entry)
+    async with store(port, tmp_path) as redis:
+        assert [one.task_id for one in await redis.queued()] == ["a"]
+        first, second, third = map(str, await redis.unreadable())
+    removes = r'`LREM queue:tasks 1 "{oops\n"` in database 2 removes it'
+    assert first == f"task: queue:tasks: got {{oops, wanted a task as JSON; {removes}"
+    assert "queue:tasks.tool: got 3" in second
+    assert "`LREM queue:tasks 1 ENTRY` in" in second
+    assert r"got \xff, wanted" in third
+
+
 async def test_a_server_that_was_flushed_is_written_nothing_back(port: int, tmp_path: Path) -> None:
     """CTL-63: the state is gone, and the operator is to make one."""
     async with store(port, tmp_path) as redis:
