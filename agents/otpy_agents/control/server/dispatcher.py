@@ -19,7 +19,7 @@ from otpy_agents.errors import AgentsError
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
 from otpy_agents.run.decide.liveness import Liveness, LivenessKind
 from otpy_agents.run.decide.policy import RetryPolicy
-from otpy_agents.run.decide.result import RunResult
+from otpy_agents.run.decide.result import AttemptRecord, RunResult
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.run.host.walls import choice_of
 
@@ -96,16 +96,22 @@ class Dispatcher:
             order = evolve(self._order(task, prompt, cwd, label), **more)
             left = await self._runs.find(label) or await self._runs.over(label)
             if left is not None:
-                answer = _heard(await ended(left), left.answer)
+                answer = _heard(task, await ended(left), left.answer)
                 if isinstance(answer, AgentEnded):
                     return answer
             run = await self._runs.submit(order)
-            return _heard(await ended(run), run.answer)
+            return _heard(task, await ended(run), run.answer)
         except AgentsError as error:
             return NotDispatched(str(error))
 
     def _order(self, task: ControlTask, prompt: str, cwd: Path, label: str) -> RunOrder:
-        agent = AgentInstance(agent_id=task.tool, agent_cli=task.tool, model=_model(task))
+        agent = AgentInstance(
+            agent_id=task.tool,
+            agent_cli=task.tool,
+            model=_model(task),
+            # A program has no vendor: what it writes of limits holds up no other dispatch.
+            credential=label if task.tool == COMMAND else "",
+        )
         return RunOrder(
             prompt=prompt,
             cwd=cwd,
@@ -130,9 +136,16 @@ def _model(task: ControlTask) -> str | None:
     return None if task.agent_mode in {None, "auto"} or task.tool == COMMAND else task.agent_mode
 
 
-def _heard(result: RunResult, answer: str) -> AgentEnded | NotDispatched:
+def _heard(task: ControlTask, result: RunResult, answer: str) -> AgentEnded | NotDispatched:
     """Take an agent's result as it is: an exit code other than 0 fails nothing."""
     last = result.attempts[-1] if result.attempts else None
-    if last is None or last.stopped is not None or last.detail in _NOT_DONE:
+    if last is None or last.stopped is not None or _is_not_done(task, last):
         return NotDispatched(result.error or result.ending.value)
     return AgentEnded(AgentOutcome(last.exit_code, answer))
+
+
+def _is_not_done(task: ControlTask, last: AttemptRecord) -> bool:
+    """Whether the tool was not executed; a program that has an exit code was, whatever it wrote."""
+    if task.tool == COMMAND and last.exit_code is not None:
+        return last.detail is Detail.CRASH
+    return last.detail in _NOT_DONE

@@ -112,6 +112,38 @@ async def test_a_project_without_a_state_disturbs_no_other(tmp_path: Path) -> No
             assert "control init-state" in end.line
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "429 Too Many Requests; retry after 600 seconds",
+        "Error: connect ECONNREFUSED 127.0.0.1:443",
+        "401 Unauthorized",
+        "error: unknown option --foo",
+    ],
+)
+async def test_what_a_program_writes_halts_no_project(tmp_path: Path, words: str) -> None:
+    """CTL-35: it has no vendor, so rules alone judge its work, and no other project waits."""
+    settings = ControlSettings(root=tmp_path / "sandbox")
+    await begin(tmp_path, "shop", f"touch made.txt; echo '{words}' >&2; exit 1")
+    await begin(tmp_path, "site")
+    async with open_projects(tmp_path / "runs.sqlite3") as projects:
+        async with otpy.start(otpy.SupervisorSpec("App", [projects.spec()])):
+            for name in ("shop", "site"):
+                end = await projects.wait(projects.work_on(opens(tmp_path, name), settings))
+                assert end.outcome is ProjectOutcome.COMPLETED, end.line
+
+
+async def test_a_program_that_is_killed_halts(tmp_path: Path) -> None:
+    """CTL-33: it was not executed to its end."""
+    settings = ControlSettings(root=tmp_path / "sandbox")
+    await begin(tmp_path, "shop", "kill -9 $$")
+    async with open_projects(tmp_path / "runs.sqlite3") as projects:
+        async with otpy.start(otpy.SupervisorSpec("App", [projects.spec()])):
+            end = await projects.wait(projects.work_on(opens(tmp_path, "shop"), settings))
+    assert end.outcome is ProjectOutcome.HALTED
+    assert end.line.startswith("CURSOR_EXEC_FAILURE")
+
+
 async def test_a_loop_that_crashed_is_restarted_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
