@@ -299,6 +299,15 @@ def resume(place: ControlPlace) -> None:
 @control.command()
 @_placed
 @click.argument("task", metavar="TASK")
+def block(place: ControlPlace, *, task: str) -> None:
+    """Give up the TASK in hand, so that the others can be done."""
+    _do(place, lambda store: orders.block(store, task, actor=_actor()))
+    say(f"{task} is blocked; `otpy-agents control unblock TASK` puts it into the queue again")
+
+
+@control.command()
+@_placed
+@click.argument("task", metavar="TASK")
 def unblock(place: ControlPlace, *, task: str) -> None:
     """Let a blocked TASK be done once more, after those that wait."""
     _do(place, lambda store: orders.unblock(store, task, actor=_actor()))

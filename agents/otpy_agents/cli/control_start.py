@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator
@@ -42,9 +43,6 @@ __all__ = ["ControlPlace", "ControlStart"]
 _BASE: Final = 128
 _STDIN: Final = 0
 _STATUS: Final = {ProjectOutcome.COMPLETED: 0, ProjectOutcome.HALTED: 3}
-_NEXT: Final = {
-    ProjectOutcome.HALTED: "; `otpy-agents control resume`, then `start`, goes on",
-}
 
 
 @final
@@ -153,7 +151,7 @@ class ControlStart:
             raise SystemExit(_BASE + self._caught[0])
         if end.outcome is ProjectOutcome.BROKEN:
             fail(self._clean(end.line), 1)
-        say(self._clean(f"{end.outcome}: {end.line}{_NEXT.get(end.outcome, '')}"))
+        say(self._clean(f"{end.outcome}: {end.line}{_next(end)}"))
         raise SystemExit(_STATUS[end.outcome])
 
     def _on_signal(self, number: signal.Signals) -> None:
@@ -216,3 +214,13 @@ class ControlStart:
             self._typed += chunk
         line, _, self._typed = self._typed.partition(b"\n")
         return line
+
+
+def _next(end: EndLoop) -> str:
+    """Return what the operator can do after a halt."""
+    if end.outcome is not ProjectOutcome.HALTED:
+        return ""
+    goes_on = "; `otpy-agents control resume`, then `start`, goes on"
+    if not end.in_hand:
+        return goes_on
+    return f"{goes_on} with {end.in_hand}; `block {shlex.quote(end.in_hand)}` gives it up"

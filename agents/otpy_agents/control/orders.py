@@ -12,6 +12,7 @@ from attrs import asdict, evolve, frozen
 
 from otpy_agents.clock import CLOCK
 from otpy_agents.control.state import (
+    BlockedTask,
     ExecutionMode,
     ProjectState,
     ProjectStatus,
@@ -21,7 +22,7 @@ from otpy_agents.control.stores.behaviour import ControlStore, Record
 from otpy_agents.control.task import ControlTask
 from otpy_agents.errors import OrderRefused, StateMissing
 
-__all__ = ["Goal", "enqueue", "halt", "init_state", "resume", "set_goal", "unblock"]
+__all__ = ["Goal", "block", "enqueue", "halt", "init_state", "resume", "set_goal", "unblock"]
 
 
 async def init_state(
@@ -136,6 +137,34 @@ async def resume(store: ControlStore, *, actor: str) -> ProjectState:
         halt_details=None,
         exhausted=False,
     )
+
+
+async def block(store: ControlStore, task_id: str, *, actor: str) -> None:
+    """Give up the task in hand, so that the others can be done (CTL-01, CTL-64).
+
+    Raises:
+        OrderRefused: It is not in hand.
+        ProjectHeld: A host works on it.
+    """
+    async with store.lease():
+        state = await store.load()
+        hand = state.in_hand
+        if hand is None or hand.task.task_id != task_id:
+            name = "none is" if hand is None else hand.task.task_id
+            raise OrderRefused("block", f"the task {task_id!r}", f"the one in hand: {name}")
+        halt = ": ".join(filter(None, (state.halt_reason, state.halt_details)))
+        reason = f"by the operator, after {halt}" if halt else "by the operator"
+        blocked = BlockedTask(task_id, time_text(CLOCK()), reason, hand.task)
+        # A host that was killed here before may not have told the queue.
+        await store.settle(task_id)
+        await _change(
+            store,
+            state,
+            Record("task_blocked", {"task_id": task_id, "reason": reason}),
+            actor=actor,
+            blocked_tasks=(*state.blocked_tasks, blocked),
+            **state.put_down(),
+        )
 
 
 async def unblock(store: ControlStore, task_id: str, *, actor: str) -> None:

@@ -208,6 +208,12 @@ class ProjectState:
             self, status=ProjectStatus.HALTED, halt_reason=reason, halt_details=details or None
         )
 
+    def put_down(self) -> dict[str, Any]:
+        """Return the changes that take the task out of the hand, and its retries with it."""
+        task_id = None if self.in_hand is None else self.in_hand.task.task_id
+        counts = {name: count for name, count in self.retry_counts.items() if name != task_id}
+        return {"in_hand": None, "retry_task": None, "retry_counts": counts}
+
     def has_completed(self, task_id: str) -> bool:
         """Whether a task is completed."""
         return any(one.task_id == task_id for one in self.completed_tasks)

@@ -11,7 +11,6 @@ begins after a kill or a halt goes on with it, and makes the attempt that was cu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, assert_never, final
 
 from attrs import evolve, frozen
@@ -201,7 +200,9 @@ class ControlLoop:
             line = f"the goal is reached; {tasks} completed, {blocked} blocked"
             return EndLoop(ProjectOutcome.COMPLETED, line)
         details = f": {state.halt_details}" if state.halt_details else ""
-        return EndLoop(ProjectOutcome.HALTED, f"{state.halt_reason or 'not resumed yet'}{details}")
+        line = f"{state.halt_reason or 'not resumed yet'}{details}"
+        in_hand = "" if state.in_hand is None else state.in_hand.task.task_id
+        return EndLoop(ProjectOutcome.HALTED, line, in_hand)
 
     def _give_up(self, event: StateBroken) -> None:
         if event.field:
@@ -373,7 +374,7 @@ class ControlLoop:
             last_task_id=task_id,
             last_validation_report=found,
             completed_tasks=(*state.completed_tasks, done),
-            **self._put_down(task_id),
+            **state.put_down(),
         )
         self._do(LoadState())
 
@@ -388,13 +389,9 @@ class ControlLoop:
             self._record("task_blocked", hand.task.task_id, validation_report=found, reason=reason),
             last_validation_report=found,
             blocked_tasks=(*self._state.blocked_tasks, blocked),
-            **self._put_down(hand.task.task_id),
+            **self._state.put_down(),
         )
         self._do(LoadState())
-
-    def _put_down(self, task_id: str) -> Mapping[str, Any]:
-        counts = {name: n for name, n in self._state.retry_counts.items() if name != task_id}
-        return {"in_hand": None, "retry_task": None, "retry_counts": counts}
 
     def _record(self, name: str, task_id: str | None = None, **fields: Any) -> Record:
         return Record(name, {"task_id": task_id, **fields})

@@ -376,10 +376,12 @@ class EndLoop:
     Attributes:
         outcome: How it ended.
         line: Why, for a person.
+        in_hand: Id of the task that a halt keeps in hand; empty if none is.
     """
 
     outcome: ProjectOutcome
     line: str
+    in_hand: str = ""
 
 
 ControlEffect: TypeAlias = (

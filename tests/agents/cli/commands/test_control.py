@@ -391,6 +391,44 @@ def test_an_agent_that_cannot_be_executed_halts_with_the_reason(operator: Operat
     assert "/no/such/program" in supervisor["halt_details"]
 
 
+def test_a_task_that_cannot_be_executed_can_be_given_up(operator: Operator) -> None:
+    """CTL-01, CTL-64, CTL-65: the others are done, and it is after an `unblock`."""
+    operator.begins(task("typo", command=["pyhton", "x.py"]), task("b"), completed=False)
+    done = operator.terminal.call("control", "start")
+    assert "goes on with typo; `block typo` gives it up" in done.stderr
+    assert "wanted the one in hand: typo" in operator.refused("block", "b", status=2)
+    operator.does("block", "typo")
+    assert "wanted the one in hand: none is" in operator.refused("block", "typo", status=2)
+    operator.does("resume")
+    operator.terminal.call("control", "start")
+    state = operator.state
+    assert [one["task_id"] for one in state["completed_tasks"]] == ["b"]
+    (blocked,) = state["blocked_tasks"]
+    assert blocked["reason"].startswith("by the operator, after CURSOR_EXEC_FAILURE: got no pro")
+    programs = operator.terminal.folder / "bin"
+    programs.mkdir()
+    (programs / "pyhton").write_text("#!/bin/sh\ntouch typo.py\n")
+    (programs / "pyhton").chmod(0o755)
+    operator.does("unblock", "typo")
+    operator.does("set-goal", "--completed")
+    operator.does("resume")
+    path = f"{programs}:{os.environ['PATH']}"
+    assert operator.terminal.call("control", "start", env={"PATH": path}).returncode == 0
+    assert "as they were written" in operator.does("audit", "--verify")
+    events = [line["event"] for line in operator.audit if line["task_id"] == "typo"]
+    assert events == ["TASK_START", "HALT", "TASK_BLOCKED", "TASK_START", "TASK_COMPLETE"]
+
+
+def test_a_task_that_a_host_works_on_is_not_given_up(operator: Operator) -> None:
+    """G-19: `halt` stops the attempt first."""
+    operator.begins(task("a", WAITS))
+    loop = operator.terminal.start("control", "start")
+    wait_for(operator.project / "a.pid")
+    assert f"process {loop.pid} works on" in operator.refused("block", "a", status=1)
+    (operator.project / "go").touch()
+    assert loop.end() == 0
+
+
 @pytest.mark.slow
 def test_a_project_in_redis_survives_a_server_that_goes_away(
     operator: Operator, tmp_path: Path

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.adapters.adapter import Access
+from otpy_agents.control import orders
 from otpy_agents.control.audit import AUDIT, AuditFile, AuditTrail, files
-from otpy_agents.control.loop.protocol import ControlEffect, ProjectOutcome
+from otpy_agents.control.loop.protocol import ControlEffect, ProjectOutcome, SettleTask
 from otpy_agents.control.server.neighbours import held
 from otpy_agents.control.server.performer import Performer
 from otpy_agents.log import Append, EventLog, Stored
@@ -192,6 +193,29 @@ def test_programs_that_a_sandbox_would_hide_are_seen(tmp_path: Path) -> None:
     path = f"{tmp_path}/venv/bin:{tmp_path}/bin:{tmp_path}/none/bin:/usr/bin:relative"
     mounts = list(programs_below(tmp_path, {"PATH": path}))
     assert mounts == [Mount(tmp_path / "venv"), Mount(tmp_path / "bin")]
+
+
+async def test_a_task_that_is_given_up_after_a_kill_does_not_come_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C-39: the killed host had not told the queue that the task is in hand."""
+    whole = Performer.perform
+
+    async def cut(self: Performer, effect: ControlEffect) -> object:
+        if isinstance(effect, SettleTask):
+            raise Killed
+        return await whole(self, effect)
+
+    await site.begin(task("a"))
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Performer, "perform", cut)
+        await site.start()
+    async with site.store() as store:
+        await orders.block(store, "a", actor="ann")
+        assert await store.queued() == ()
+    await site.start()
+    assert [one.task_id for one in (await site.state()).blocked_tasks] == ["a"]
+    assert site.agents.orders == []
 
 
 async def audit_of(site: Site) -> Mapping[str, list[str]]:
