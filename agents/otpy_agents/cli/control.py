@@ -21,7 +21,15 @@ from otpy_agents.cli.notes import say
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.control import orders
-from otpy_agents.control.audit import AUDIT, NOTHING, PROMPTS, AuditFile, AuditTrail
+from otpy_agents.control.audit import (
+    AUDIT,
+    NOTHING,
+    PROMPTS,
+    AuditFile,
+    AuditTrail,
+    FileDamage,
+    Head,
+)
 from otpy_agents.control.halts import HALTS, read_halts
 from otpy_agents.control.loop.machine import LoopRules
 from otpy_agents.control.prompts import read_task_types, shipped_task_types
@@ -365,24 +373,27 @@ def prompts(place: ControlPlace) -> None:
 def _files(place: ControlPlace, name: str, *, verify: bool) -> None:
     trail = AuditTrail()
 
-    async def made(store: ControlStore) -> tuple[str, dict[str, list[str]]]:
+    async def made(
+        store: ControlStore,
+    ) -> tuple[dict[str, list[str]], dict[str, Head], list[FileDamage]]:
         lines = await trail.take_all(store.log.read(stream=store.stream))
         if verify:
             await store.log.verify()
-        return (await store.load()).project, lines
+        project = (await store.load()).project
+        folder = ControlSettings(root=place.root).folder(project)
+        kept = {file: trail.kept.get((project, file), NOTHING) for file in lines}
+        compared = (
+            AuditFile(folder / file).compare(due, kept[file])
+            for file, due in lines.items()
+            if verify
+        )
+        return lines, kept, [damage for damage in compared if damage is not None]
 
-    project, lines = _do(place, made)
+    lines, kept, damages = _do(place, made)
     if not verify:
         for line in lines[name]:
             print(line)
         return
-    folder = ControlSettings(root=place.root).folder(project)
-    kept = {file: trail.kept.get((project, file), NOTHING) for file in lines}
-    damages = [
-        damage
-        for file, due in lines.items()
-        if (damage := AuditFile(folder / file).compare(due, kept[file])) is not None
-    ]
     for damage in damages:
         print(f"otpy-agents: {harmless(str(damage))}", file=sys.stderr)
     if damages:

@@ -88,7 +88,7 @@ class ControlPlace:
                 store: SqliteControl | RedisControl = RedisControl(
                     place, path, stream, clean=self.clean
                 )
-            case ("sqlite", "", file, "", "") if file:
+            case ("sqlite", "", file, "", "") if Path(file).name:
                 store = SqliteControl(Path(file), stream, str(self.root), clean=self.clean)
             case ("", "", "", "", ""):
                 store = SqliteControl(path, stream, str(self.root), clean=self.clean)

@@ -41,6 +41,8 @@ OWN: Final = "otpy"
 VERSION: Final = 1
 """The form of what is the loop's own (G-15)."""
 
+_NAME_LIMIT: Final = 255  # bytes that a file system admits
+
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -139,7 +141,8 @@ class InHand:
 
 def is_folder_name(name: str) -> bool:
     """Whether a project may be called so: its name is that of a folder in the sandbox (CTL-60)."""
-    return name not in {"", ".", ".."} and "/" not in name and name.isprintable()
+    is_plain = name.isprintable() and "/" not in name and not name.startswith("-")
+    return is_plain and name.strip() not in {"", ".", ".."} and len(name.encode()) <= _NAME_LIMIT
 
 
 def time_text(seconds: float) -> str:

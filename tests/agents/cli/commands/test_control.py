@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from otpy_agents.control.audit import AuditFile
 from otpy_agents.control.stores.sqlite import ProjectChanged, SqliteControl, project_stream
 from otpy_agents.log import Append
 from tests.agents.cli.commands.terminal import Terminal, alive
@@ -279,6 +281,21 @@ def emptied(_: list[str]) -> list[str]:
     return []
 
 
+def test_an_audit_that_cannot_be_read_is_told_in_one_line(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CTL-61: the disk may refuse, or the folder may belong to another user."""
+
+    def refuse(self: AuditFile, *_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self.path))
+
+    operator.does("init-state")
+    operator.does("set-goal", "--project-id", "demo")
+    monkeypatch.setattr(AuditFile, "compare", refuse)
+    said = operator.refused("audit", "--verify", status=1)
+    assert said.endswith("demo/audit.log.jsonl: Permission denied\n")
+
+
 @pytest.mark.parametrize("alter", [changed, removed, moved, added, emptied])
 def test_an_altered_audit_is_found_and_made_again(
     operator: Operator, alter: Callable[[list[str]], list[str]]
@@ -335,9 +352,10 @@ def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> N
     assert "--force to forget it" in operator.refused("init-state", status=2)
     assert "one with a goal" in operator.refused("resume", status=2)
     assert "wanted --description" in operator.refused("set-goal", status=2)
-    assert "wanted a name for a folder" in operator.refused(
-        "set-goal", "--project-id", "../x", status=2
-    )
+    for name in ("../x", "x" * 256, "ü" * 128, " ", "-x"):
+        assert "wanted a name for a folder" in operator.refused(
+            "set-goal", "--project-id", name, status=2
+        )
     assert "wanted a goal" in operator.refused("set-goal", "--description", " ", status=2)
     assert "wanted a reason" in operator.refused("halt", "--reason", "", status=2)
     assert "HALTED: not resumed yet" in operator.refused("start", status=3)
@@ -544,7 +562,7 @@ def test_an_entry_that_is_no_task_hinders_no_order(operator: Operator, tmp_path:
 
 def test_a_store_that_there_is_not_is_refused(operator: Operator) -> None:
     """Each command is refused in one line."""
-    for store in ("mysql://x", "redis://x:port", "sqlite://h/x", "sqlite:"):
+    for store in ("mysql://x", "redis://x:port", "sqlite://h/x", "sqlite:", "sqlite:.", "sqlite:/"):
         operator.where = ("--store", store)
         assert "wanted sqlite:FILE or redis://HOST:PORT" in operator.refused("status", status=2)
         assert "wanted sqlite:FILE or redis://HOST:PORT" in operator.refused("start", status=2)
