@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints,
 
 from otpy_agents.errors import InvalidTask
 
-__all__ = ["COMMAND", "TableCriterion", "ControlTask", "Status"]
+__all__ = ["COMMAND", "TableCriterion", "ControlTask", "Status", "shown_json"]
 
 COMMAND: Final = "command"
 """The tool whose program the task itself names."""
@@ -269,7 +269,7 @@ def _explained(error: ValidationError) -> InvalidTask:
     )
     names = [part for part in first["loc"] if not _is_branch(part)]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names)
-    got = "nothing" if first["type"] == "missing" else _shown(first["input"])
+    got = "nothing" if first["type"] == "missing" else shown_json(first["input"])
     wanted = _WANTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
     match names:
         case ["acceptance_criteria", int()] if not isinstance(first["input"], str):
@@ -284,6 +284,7 @@ def _is_branch(part: object) -> bool:
     return isinstance(part, str) and (part.startswith("constrained-") or part == "_Table")
 
 
-def _shown(value: object) -> str:
+def shown_json(value: object) -> str:
+    """Return a value as a task file has it, cut."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -9,6 +9,7 @@ from typing import Final, cast, final
 
 from otpy_agents.adapters.registry import adapter_names
 from otpy_agents.control.task import ControlTask
+from otpy_agents.control.validation import refuse_impossible
 from otpy_agents.errors import InvalidTask
 
 __all__ = ["read_task_file"]
@@ -48,6 +49,7 @@ def read_task_file(path: Path) -> tuple[ControlTask, ...]:
             task = ControlTask.of_json(item)
             if task.tool not in adapter_names():
                 raise InvalidTask("tool", f"'{task.tool}'", f"one of {', '.join(adapter_names())}")
+            refuse_impossible(task)
             if task.task_id in known:
                 got = f"'{task.task_id}', as task [{known[task.task_id]}] has it"
                 raise InvalidTask("task_id", got, "another id for each task")

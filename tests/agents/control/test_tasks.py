@@ -142,6 +142,53 @@ def test_a_wrong_file_is_refused_whole_with_its_line(
     assert "\n" not in str(error.value)
 
 
+IMPOSSIBLE: list[tuple[dict[str, Any], int, str]] = [
+    (
+        {"acceptance_criteria": [{"file": "a", "matches": "("}]},
+        9,
+        r'acceptance_criteria\[0\].matches: got "\(", wanted a regular expression \(',
+    ),
+    (
+        {"acceptance_criteria": ["a", {"file": "a", "json_path": "a[", "equals": 1}]},
+        10,
+        r'acceptance_criteria\[1\].json_path: got "a\[", wanted a path such as',
+    ),
+    ({"acceptance_criteria": [{"file": "/etc/passwd"}]}, 8, r"\[0\].file: .* a path inside the pr"),
+    ({"expected_json_schema": {"type": "objct", "properties": 3}}, 9, "wanted a JSON Schema, or"),
+    ({"expected_json_schema": {"ok": "bool"}}, 9, "expected_json_schema: got .*wanted a JSON"),
+    ({"working_directory": "../../x"}, 9, "working_directory: got .* a path inside the project"),
+    ({"required_artifacts": ["a", "/etc/passwd"]}, 11, r"required_artifacts\[1\]: got .*passwd"),
+    ({"writable_paths": ["a/../../b"]}, 10, r"writable_paths\[0\]: got .* a path inside the proj"),
+]
+
+
+@pytest.mark.parametrize(("change", "line", "words"), IMPOSSIBLE)
+def test_what_no_work_can_fulfil_is_refused(
+    tmp_path: Path, change: dict[str, Any], line: int, words: str
+) -> None:
+    """No agent is paid for it; a queue of another program still has it."""
+    file = tmp_path / "tasks.json"
+    file.write_text(json.dumps({**SMALLEST, **change}, indent=0))
+    with pytest.raises(InvalidTask, match=words) as error:
+        read_task_file(file)
+    assert str(error.value).startswith(f"{file}:{line}: "), str(error.value)
+    assert "\n" not in str(error.value)
+    assert ControlTask.of_json({**SMALLEST, **change})
+
+
+def test_what_work_can_fulfil_is_taken(tmp_path: Path) -> None:
+    """The form of each field that can be wrong."""
+    file = tmp_path / "tasks.json"
+    tables = [
+        {"file": "a/../b", "matches": r"(?i)^\w+$"},
+        {"file": "..a.json", "json_path": '$.items[0]["a b"].id', "equals": 1},
+    ]
+    schema = {"type": "object", "properties": {"a": {"pattern": "^a"}}}
+    task = {**FULL, "acceptance_criteria": tables, "expected_json_schema": schema}
+    file.write_text(json.dumps(task))
+    assert read_task_file(file) == (ControlTask.of_json(task),)
+
+
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     """The file may be missing, a folder, or not text."""
     binary = tmp_path / "binary"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from otpy_agents.control.validation.demands import refuse_impossible as refuse_impossible
 from otpy_agents.control.validation.sentences import SENTENCE_RULES as SENTENCE_RULES
 from otpy_agents.control.validation.sentences import SentenceRule as SentenceRule
 from otpy_agents.control.validation.sentences import rules_table as rules_table
@@ -18,6 +19,7 @@ __all__ = [
     "RunCommand",
     "SentenceRule",
     "find_format_halt",
+    "refuse_impossible",
     "rules_table",
     "validate",
 ]

@@ -33,6 +33,7 @@ __all__ = [
     "SuitePasses",
     "TreeHas",
     "apart",
+    "is_json_path",
     "same_json",
 ]
 
@@ -464,6 +465,11 @@ def _json_in(folder: Path, name: str) -> Sight | _Json:
         return Sight(False, f"{name} is not JSON: {error.msg}", f"{name}:{error.lineno}")
     except (ValueError, RecursionError):
         return Sight(False, f"{name} is not JSON that can be read", name)
+
+
+def is_json_path(text: str) -> bool:
+    """Whether a text is a path as `JsonHas` takes it."""
+    return _steps(text) is not None
 
 
 def _steps(json_path: str) -> tuple[str, ...] | None:
