@@ -34,6 +34,7 @@ from otpy_agents.control.halts import HALTS, read_halts
 from otpy_agents.control.loop.machine import LoopRules
 from otpy_agents.control.prompts import read_task_types, shipped_task_types
 from otpy_agents.control.server import ControlSettings
+from otpy_agents.control.server.ownership import refuse_foreign
 from otpy_agents.control.state import ExecutionMode, ProjectState, ProjectStatus, is_folder_name
 from otpy_agents.control.stores import ControlStore
 from otpy_agents.control.stores.place import RedisPlace
@@ -377,10 +378,11 @@ def _files(place: ControlPlace, name: str, *, verify: bool) -> None:
         store: ControlStore,
     ) -> tuple[dict[str, list[str]], dict[str, Head], list[FileDamage]]:
         lines = await trail.take_all(store.log.read(stream=store.stream))
-        if verify:
-            await store.log.verify()
         project = (await store.load()).project
         folder = ControlSettings(root=place.root).folder(project)
+        if verify:
+            refuse_foreign(folder, store)
+            await store.log.verify()
         kept = {file: trail.kept.get((project, file), NOTHING) for file in lines}
         compared = (
             AuditFile(folder / file).compare(due, kept[file])

@@ -41,7 +41,7 @@ OWN: Final = "otpy"
 VERSION: Final = 1
 """The form of what is the loop's own (G-15)."""
 
-_NAME_LIMIT: Final = 255  # bytes that a file system admits
+_NAME_LIMIT: Final = 240  # a file system admits 255 bytes, and files beside are named after it
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -69,6 +69,7 @@ AgentsError
 ├── InvalidTask         (ValueError)    a task of the control plane that cannot be taken
 ├── OrderRefused        (ValueError)    an order that does not fit where a project stands
 ├── ProjectHeld         (RuntimeError)  another host works on a project
+├── FolderTaken         (RuntimeError)  the folder of a project is another project's
 ├── StoreRefused        (RuntimeError)  the server that keeps a project refuses what is asked
 ├── StoreUnreachable    (ConnectionError) the server that keeps a project does not answer
 ├── StateError
@@ -111,6 +112,7 @@ from otpy_agents.errors.attempts import SandboxUnavailable as SandboxUnavailable
 from otpy_agents.errors.attempts import UnknownAdapter as UnknownAdapter
 from otpy_agents.errors.control import AuditUnwritable as AuditUnwritable
 from otpy_agents.errors.control import CorruptState as CorruptState
+from otpy_agents.errors.control import FolderTaken as FolderTaken
 from otpy_agents.errors.control import InvalidControlTable as InvalidControlTable
 from otpy_agents.errors.control import InvalidReport as InvalidReport
 from otpy_agents.errors.control import InvalidStore as InvalidStore
@@ -221,6 +223,7 @@ __all__ = [
     "EngineError",
     "EventCorrupt",
     "EventTooNew",
+    "FolderTaken",
     "ForbiddenMove",
     "GangFailed",
     "GateCycle",

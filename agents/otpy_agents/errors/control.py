@@ -13,6 +13,7 @@ from otpy_agents.errors.ancestor import AgentsError
 __all__ = [
     "AuditUnwritable",
     "CorruptState",
+    "FolderTaken",
     "InvalidControlTable",
     "InvalidReport",
     "InvalidStore",
@@ -134,6 +135,23 @@ class ProjectHeld(AgentsError, RuntimeError):
     def __init__(self, place: str, holder: str) -> None:
         self.place, self.holder = place, holder
         super().__init__(f"{place}: got a project that {holder} works on, wanted a free one")
+
+
+class FolderTaken(AgentsError, RuntimeError):
+    """The folder of a project is another project's; each has one of its own (CTL-60).
+
+    Attributes:
+        folder: The folder.
+        owner: The other project: its stream and its log.
+        mark: The file that says so.
+    """
+
+    def __init__(self, folder: Path, owner: str, mark: Path) -> None:
+        self.folder, self.owner, self.mark = folder, owner, mark
+        super().__init__(
+            f"{folder}: got the folder of {owner}, wanted another: `set-goal --project-id NAME`,"
+            f" or remove {mark} if that project is over"
+        )
 
 
 class StateError(AgentsError):

@@ -32,6 +32,7 @@ from otpy_agents.control.loop.protocol import (
 )
 from otpy_agents.control.server.dispatcher import Dispatcher
 from otpy_agents.control.server.neighbours import held
+from otpy_agents.control.server.ownership import claim
 from otpy_agents.control.server.performer import ERROR, Performer, Say, or_halted
 from otpy_agents.control.server.settings import ControlSettings
 from otpy_agents.control.state import InHand, ProjectState
@@ -39,6 +40,7 @@ from otpy_agents.control.stores import ControlStore
 from otpy_agents.control.stores.behaviour import Record
 from otpy_agents.errors import (
     AuditUnwritable,
+    FolderTaken,
     InvalidTask,
     LedgerError,
     MissingStateField,
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["ControlProject"]
 
 _KNOWN: Final = (
-    *(AuditUnwritable, InvalidTask, LedgerError, ProjectHeld, StateError),
+    *(AuditUnwritable, FolderTaken, InvalidTask, LedgerError, ProjectHeld, StateError),
     *(StoreRefused, StoreUnreachable),
 )
 """What ends a loop with one line: a restart would only meet it again."""
@@ -128,7 +130,8 @@ class ControlProject:
             try:
                 store = await stack.enter_async_context(self._opens())
                 with contextlib.suppress(MissingStateField):  # the loop halts by it (CTL-10)
-                    await store.load()  # what is wrong with it is said before anything begins
+                    state = await store.load()  # what is wrong is said before anything begins
+                    await run_sync(claim, self._settings.folder(state.project), store)
                 await stack.enter_async_context(store.lease())
                 self._opened = store
             except _KNOWN as error:

@@ -447,6 +447,30 @@ def test_a_task_that_a_host_works_on_is_not_given_up(operator: Operator) -> None
     assert loop.end() == 0
 
 
+def test_a_folder_belongs_to_one_project(operator: Operator) -> None:
+    """CTL-60: another key or another store is another project, and is told how to get a folder."""
+    other = "--state-key", "other", "--store", "sqlite:other.sqlite3"
+    for operator.where in (("--state-key", "one"), other[:2], other[2:]):
+        operator.begins(task("a", "echo x >> a.runs; touch a.py; echo Done."))
+    operator.where = ("--state-key", "one")
+    assert operator.terminal.call("control", "start", *operator.where).returncode == 0
+    audit = operator.project / "audit.log.jsonl"
+    whole = audit.read_bytes()
+    for operator.where in (other[:2], other[2:]):
+        for words in (("start",), ("audit", "--verify")):
+            said = operator.refused(*words, status=1)
+            assert f"{operator.project}: got the folder of control/" in said
+            assert "/one in " in said
+            assert "`set-goal --project-id NAME`" in said
+    assert audit.read_bytes() == whole
+    operator.does("set-goal", "--project-id", "another")
+    for _ in range(2):
+        done = operator.terminal.call("control", "start", *operator.where)
+        assert done.returncode == 0, done.stderr
+    assert (operator.project / "a.runs").read_text() == "x\n"
+    assert (operator.project.with_name("another") / "a.runs").read_text() == "x\n"
+
+
 @pytest.mark.slow
 def test_a_project_in_redis_survives_a_server_that_goes_away(
     operator: Operator, tmp_path: Path
