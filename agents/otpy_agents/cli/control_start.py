@@ -218,9 +218,10 @@ class ControlStart:
 
 def _next(end: EndLoop) -> str:
     """Return what the operator can do after a halt."""
-    if end.outcome is not ProjectOutcome.HALTED:
+    if end.state is None:
         return ""
     goes_on = "; `otpy-agents control resume`, then `start`, goes on"
-    if not end.in_hand:
+    if end.state.in_hand is None:
         return goes_on
-    return f"{goes_on} with {end.in_hand}; `block {shlex.quote(end.in_hand)}` gives it up"
+    task_id = end.state.in_hand.task.task_id
+    return f"{goes_on} with {task_id}; `block {shlex.quote(task_id)}` gives it up"

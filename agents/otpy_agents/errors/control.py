@@ -196,7 +196,10 @@ class MissingStateField(StateError, LookupError):
 
     def __init__(self, key: str) -> None:
         self.key = key
-        super().__init__(f"MISSING_STATE_FIELD: got a state without {key}, wanted that field")
+        super().__init__(
+            f"MISSING_STATE_FIELD: got a state without {key}, wanted that field; put it there, or"
+            " forget the state: `otpy-agents control init-state --force`"
+        )
 
 
 class StoreRefused(AgentsError, RuntimeError):

@@ -201,8 +201,7 @@ class ControlLoop:
             return EndLoop(ProjectOutcome.COMPLETED, line)
         details = f": {state.halt_details}" if state.halt_details else ""
         line = f"{state.halt_reason or 'not resumed yet'}{details}"
-        in_hand = "" if state.in_hand is None else state.in_hand.task.task_id
-        return EndLoop(ProjectOutcome.HALTED, line, in_hand)
+        return EndLoop(ProjectOutcome.HALTED, line, state)
 
     def _give_up(self, event: StateBroken) -> None:
         if event.field:

@@ -376,12 +376,12 @@ class EndLoop:
     Attributes:
         outcome: How it ended.
         line: Why, for a person.
-        in_hand: Id of the task that a halt keeps in hand; empty if none is.
+        state: In which the project is halted; None if it is not, or if its state cannot be used.
     """
 
     outcome: ProjectOutcome
     line: str
-    in_hand: str = ""
+    state: ProjectState | None = None
 
 
 ControlEffect: TypeAlias = (

@@ -635,8 +635,14 @@ def test_a_state_that_lacks_a_field_halts(operator: Operator) -> None:
     asyncio.run(spoil())
     said = operator.refused("start", status=3)
     assert "HALTED: MISSING_STATE_FIELD: got a state without goal.completed" in said
-    assert "MISSING_STATE_FIELD" in operator.refused("status", status=1)
+    assert said.endswith("or forget the state: `otpy-agents control init-state --force`\n")
+    for words in (("status",), ("resume",), ("set-goal", "--completed")):
+        assert operator.refused(*words, status=1).endswith(said.removeprefix("HALTED: "))
     assert not operator.project.exists()
+    operator.does("init-state", "--force")
+    operator.does("set-goal", "--description", "g", "--project-id", "demo", "--completed")
+    operator.does("resume")
+    assert operator.terminal.call("control", "start").returncode == 0
 
 
 def test_a_project_may_be_in_a_file_of_its_own(operator: Operator) -> None:
