@@ -22,6 +22,7 @@ from otpy_agents.engine.events import (
     StepCompleted,
     StepDispatched,
     StepFailed,
+    StepPruned,
     StepRetried,
     StepStarted,
     StepTampered,
@@ -81,6 +82,8 @@ def _of_attempt(event: EngineEvent) -> str | None:
             return f"{event.step_id}: {_answered(event)}"
         case StepTampered():
             return f"{event.step_id}: its worker changed {'; '.join(event.what)}; undone"
+        case StepPruned():
+            return f"{event.step_id}: {one_line(event.line, _LINE)}"
         case GatePassed() | GateFailed() | GateSkipped():
             return f"{event.step_id}: {_gate(event)}"
         case _:

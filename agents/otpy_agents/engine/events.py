@@ -40,6 +40,7 @@ __all__ = [
     "StepCompleted",
     "StepDispatched",
     "StepFailed",
+    "StepPruned",
     "StepRetried",
     "StepStarted",
     "StepTampered",
@@ -303,6 +304,36 @@ class StepTampered:
     step_id: str
     role: str
     what: tuple[str, ...]
+
+
+@event_type("step_pruned")
+@final
+@frozen(kw_only=True)
+class StepPruned:
+    """What a worker left and git does not apply was deleted, before its gates ran.
+
+    Attributes:
+        workflow_id: Its workflow.
+        step_id: Its step.
+        role: Its role.
+        attempt: Whose work it was, from 1.
+        count: Number of files and folders.
+        names: The first of them, in order.
+    """
+
+    workflow_id: str
+    step_id: str
+    role: str
+    attempt: int
+    count: int
+    names: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """Say what was deleted, and why."""
+        rest = self.count - len(self.names)
+        named = ", ".join((*self.names, *([f"{rest} more"] if rest else [])))
+        return f"git ignores or cannot apply these, so they were deleted before the gates: {named}"
 
 
 @event_type("step_retried")
@@ -695,7 +726,7 @@ class CheckpointRestored:
 ENGINE_EVENTS: Final[tuple[type, ...]] = (
     *(WorkflowStarted, WorkflowCompleted, WorkflowFailed),
     *(StepStarted, ContextPacked, StepDispatched, WorkerAnswered, StepTampered),
-    *(StepRetried, StepApplying, StepCompleted, StepFailed),
+    *(StepPruned, StepRetried, StepApplying, StepCompleted, StepFailed),
     *(GatePassed, GateFailed, GateSkipped),
     *(FeatureCreated, FeatureStarted, FeatureCompleted, FeatureFailed),
     *(PhaseCreated, PhaseStarted, PhaseCompleted, PhaseFailed),
@@ -714,6 +745,7 @@ EngineEvent: TypeAlias = (
     | StepDispatched
     | WorkerAnswered
     | StepTampered
+    | StepPruned
     | StepRetried
     | StepApplying
     | StepCompleted

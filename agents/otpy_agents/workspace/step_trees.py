@@ -21,6 +21,7 @@ from otpy_agents.errors import ApplyBlocked, HeadMoved, StepTreeTaken
 from otpy_agents.workspace.config_guard import ConfigGuard
 from otpy_agents.workspace.git import Git
 from otpy_agents.workspace.mounts import mounts_of_step
+from otpy_agents.workspace.prune import prune
 from otpy_agents.workspace.publication import Publication
 from otpy_agents.workspace.snapshot import StepChanges, snapshot
 from otpy_agents.workspace.step_folders import StepFolders, mended_link, move_head, show_base
@@ -129,6 +130,24 @@ class StepTrees:
         git = place.sealed.git(settings, tree=tree.path, index=record.index, keeps=keeps)
         found = await snapshot(git, record, tree, settings, place.common / "info/exclude")
         return evolve(found, tampered=(*undone, *found.tampered))
+
+    async def prune(self, changes: StepChanges) -> tuple[str, ...]:
+        """Delete what lies in a work tree and is never applied, so that gates judge what is.
+
+        These are files that git ignores, repositories inside, what is in submodules, and empty
+        folders. Nothing may run in the work tree meanwhile.
+
+        Args:
+            changes: The last from `changes`.
+
+        Returns:
+            What was deleted, by its path in the repository; a folder stands for all that was in it.
+        """
+        tree, place = changes.tree, await self._repository.where()
+        record = await self._repository.hold(tree)
+        settings, keeps = await self._repository.settings(), self._repository.keeps(record)
+        git = place.sealed.git(settings, tree=tree.path, index=record.index, keeps=keeps)
+        return await prune(git, tree.path, changes.snapshot)
 
     async def restore(self, changes: StepChanges) -> None:
         """Make a work tree as it was when it was looked at, but for files that git ignores.

@@ -19,6 +19,7 @@ from otpy_agents.errors import (
     WorktreeLocked,
 )
 from otpy_agents.workspace import StepTrees, publication, step_trees
+from otpy_agents.workspace.removal import remove_tree
 from tests.agents.workspace.git_world import GitWorld
 
 pytestmark = pytest.mark.real_time
@@ -199,6 +200,51 @@ async def test_what_gates_leave_behind_can_be_deleted(git: GitWorld, trees: Step
     wanted = {"a.txt": "step\n", "new.txt": "new\n", ".gitignore": "*.log\n", "x.log": "x\n"}
     assert git.files(tree.path) == wanted
     assert (await trees.changes(tree)).snapshot == changes.snapshot
+
+
+async def test_a_pruned_work_tree_has_what_is_applied_and_nothing_else(
+    git: GitWorld, trees: StepTrees, tmp_path: Path
+) -> None:
+    """The rest is named: ignored files, repositories, what is in submodules, empty folders."""
+    outside = tmp_path / "outside"
+    git.write(outside, {"theirs.txt": "theirs\n"})
+    for name in ("module", "deep/module", "linked", "way.log/module"):
+        git.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{name}")
+    git.git("commit", "-q", "-m", "submodules")
+    tree = await trees.open("wf-1", "step-1")
+    work = {"a.txt": "step\n", "new/c.txt": "new\n"}
+    git.write(tree.path, {**work, "x.log": "", "new/x.log": "", "module/x.txt": "", "b/y.log": ""})
+    git.git("init", "-q", "nested", cwd=tree.path)
+    git.write(tree.path, {"nested/x": "", "deep/.git/HEAD": ""})
+    (tree.path / "new/empty/deeper").mkdir(parents=True)
+    (tree.path / "links.log").symlink_to(outside)
+    (tree.path / "linked").rmdir()
+    (tree.path / "linked").symlink_to(outside)
+    remove_tree(tree.path / "way.log")
+    (tree.path / "way.log").symlink_to(outside)
+    for folder in (tree.path / "b", tree.path / "new", outside):
+        folder.chmod(0o500)
+    changes = await trees.changes(tree)
+    rest = ("b", "deep/.git", "linked", "links.log", "module", "nested", "new/empty")
+    assert await trees.prune(changes) == (*rest, "new/x.log", "way.log", "x.log")
+    assert git.files(tree.path) == {"deep/b.txt": "b\n", ".gitignore": "*.log\n", **work}
+    folders = {path.relative_to(tree.path) for path in tree.path.rglob("*") if path.is_dir()}
+    modules = {"deep/module", "linked", "module", "way.log/module"}
+    assert set(map(str, folders)) == {"deep", "new", "way.log", *modules}
+    assert git.files(outside) == {"theirs.txt": "theirs\n"}
+    assert outside.stat().st_mode & 0o777 == 0o500
+    assert await trees.prune(changes) == ()
+    assert (await trees.changes(tree)).snapshot == changes.snapshot
+
+
+async def test_a_folder_that_git_cannot_list_hides_nothing(git: GitWorld, trees: StepTrees) -> None:
+    """A gate could read the files in it, whose names it knows."""
+    tree = await trees.open("wf-1", "step-1")
+    changes = await trees.changes(tree)
+    git.write(tree.path, {"deep/x.log": "", "deep/more.txt": ""})
+    (tree.path / "deep").chmod(0o100)
+    assert await trees.prune(changes) == ("deep/more.txt", "deep/x.log")
+    assert (tree.path / "deep").stat().st_mode & 0o700 == 0o700
 
 
 async def test_a_conflict_is_told_with_its_files_and_changes_nothing(

@@ -24,8 +24,8 @@ _OURS: Final = (".git", ".worktrees")
 def inputs_digest(folder: Path, globs: Sequence[str] = ()) -> str | None:
     """Return the hash of the files in a work tree: names, contents, and whether they are programs.
 
-    Ignored files count too: a worker may have written them, and a gate reads them. What a link
-    leads to outside counts by its size and its time. Takes the time of reading all of them.
+    Ignored files count too: a user's work tree has some, and a gate reads them. What a link leads
+    to outside counts by its size and its time. Takes the time of reading all of them.
 
     Args:
         folder: The work tree; `.git` and `.worktrees` in it are left out.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, final
 
@@ -23,6 +24,7 @@ from otpy_agents.engine.events import (
     GatePassed,
     GateSkipped,
     StepDispatched,
+    StepPruned,
     StepTampered,
     WorkerAnswered,
     WorkflowStarted,
@@ -71,6 +73,9 @@ __all__ = ["WorkflowJobs"]
 
 _TOLD_OUTPUT: Final = 4000
 """Characters of a gate's output that the log keeps."""
+
+_TOLD_NAMES: Final = 20
+"""Names of deleted files that the log and the next worker are told."""
 
 _GATE_EVENTS: Final[Mapping[GateStatus, type[GatePassed | GateFailed | GateSkipped]]] = {
     GateStatus.PASSED: GatePassed,
@@ -296,9 +301,10 @@ class WorkflowJobs:
     # --- gates and applying -----------------------------------------------------------------------
 
     async def run_gates(self, effect: RunGates) -> WorkflowNews:
-        """Run the gates of the role on the work tree, and tell each result as it comes."""
+        """Run the gates of the role on what would be applied, and tell each result as it comes."""
         step, role = effect.step, self._role(effect.step)
         tree = self._open[step]
+        pruned = await self._prune(effect)
         results: asyncio.Queue[GateResult | None] = asyncio.Queue()
         telling = asyncio.create_task(self._tell_gates(effect, results))
         executor = GateExecutor(
@@ -317,7 +323,19 @@ class WorkflowJobs:
             await asyncio.gather(telling, return_exceptions=True)
         telling.result()
         said = verdict(ended, role.gates)
-        return GatesEnded(step, passed=said.passed, retry=said.retry, feedback=said.feedback)
+        feedback = f"{said.feedback}\n\n{pruned}" if said.feedback and pruned else said.feedback
+        return GatesEnded(step, passed=said.passed, retry=said.retry, feedback=feedback)
+
+    async def _prune(self, effect: RunGates) -> str:
+        """Delete what is never applied, and return a line about it; empty if there is nothing."""
+        gone = await self._trees.prune(self._changes[effect.step])
+        if not gone:
+            return ""
+        names = tuple(os.fsencode(one).decode(errors="replace") for one in gone[:_TOLD_NAMES])
+        about = self._about(effect.step)
+        event = StepPruned(**about, attempt=effect.attempt, count=len(gone), names=names)
+        await self._tell(event)
+        return event.line
 
     async def _tell_gates(
         self, effect: RunGates, results: asyncio.Queue[GateResult | None]

@@ -15,6 +15,7 @@ from otpy_agents.engine.events import (
     StepApplying,
     StepCompleted,
     StepFailed,
+    StepPruned,
     StepRetried,
     WorkerAnswered,
     WorkflowCompleted,
@@ -98,6 +99,27 @@ async def test_a_worker_mends_what_its_gate_has_told_it(site: EngineSite) -> Non
     assert end.cause is None
     assert site.git("show", "HEAD:new.txt") == "good\n"
     assert len(site.of(WorkerAnswered)) == 2
+
+
+async def test_gates_judge_what_is_applied_and_not_what_git_ignores(site: EngineSite) -> None:
+    """The ignored file is gone before its gate runs; the next worker and the log are told."""
+    site.make({"gates.yaml": "gates: {good: {command: [test, -e, made.log]}}\n"})
+    (site.repository / ".gitignore").write_text("*.log\n.worktrees/\n", encoding="utf-8")
+    site.commit("Ignore logs")
+
+    async def agent(order: RunOrder) -> str:
+        for name in ("made", *(f"more-{number:02}" for number in range(20))):
+            (order.cwd / f"{name}.log").write_text("", encoding="utf-8")
+        return await writing()(order)
+
+    agents = Agents(agent)
+    end = await site.run(agents)
+    assert end.cause is FailureCause.GATE
+    assert "so they were deleted before the gates: made.log" in agents.orders[1].prompt
+    assert "more-18.log, 1 more" in agents.orders[1].prompt
+    pruned = site.of(StepPruned)[0]
+    assert (pruned.attempt, pruned.count, pruned.names[0]) == (1, 21, "made.log")
+    assert not site.of(StepApplying)
 
 
 async def test_a_moved_head_applies_nothing_and_says_what_would_help(site: EngineSite) -> None:
