@@ -59,6 +59,7 @@ from otpy_agents.engine.workflow.protocol import (
     SettleStep,
     StepRebased,
     StepSettled,
+    StopStep,
     TreeOpened,
     WorkEnd,
     WorkerEnded,
@@ -119,6 +120,7 @@ class WorkflowJobs:
         self._open: dict[str, StepTree] = {}
         self._changes: dict[str, StepChanges] = {}
         self._items: dict[str, WorkItem] = {}
+        self._at_work: dict[str, str] = {}  # the agents of attempts that have not ended
         self._clean: StepTree | None = None  # of a step that was applied; another may have it
         self._commands = gate_sandbox(settings.sandbox, settings.environment, settings.note)
 
@@ -205,6 +207,7 @@ class WorkflowJobs:
                 base=tree.base,
             )
         )
+        self._at_work[step] = route.cli
         result = await self._staff.work(
             role,
             route.cli,
@@ -214,6 +217,7 @@ class WorkflowJobs:
             label=attempt,
             limits=self._definitions.limits,
         )
+        del self._at_work[step]
         outcome = await self._outcome(step, role, tree, result)
         await self._tell(
             WorkerAnswered(
@@ -232,6 +236,13 @@ class WorkflowJobs:
             )
         )
         return WorkerEnded(step, outcome)
+
+    async def count_late(self, effect: StopStep) -> None:
+        """Count a failure of the agent whose attempt was stopped, if any was (C-33)."""
+        agent = self._at_work.pop(effect.step, None)
+        if agent is not None:
+            role, limits = self._role(effect.step), self._definitions.limits
+            await self._staff.count_failure(role, agent, effect.late, limits)
 
     def _about(self, step: str) -> Mapping[str, str]:
         return {

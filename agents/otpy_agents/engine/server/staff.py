@@ -167,6 +167,12 @@ class Staff:
             await circuits.succeeded(key)
         return result
 
+    async def count_failure(
+        self, role: WorkerRole, agent: str, reason: str, limits: EngineLimits
+    ) -> None:
+        """Count a failure of an agent whose attempt was stopped because of it (C-33)."""
+        await self._circuits(limits).failed(CircuitKey.of(agent, role.name), reason)
+
     async def dismiss(self, workflow: str, step: str) -> None:
         """End the workers of a step that an earlier life, in this host or another, has left."""
         for handle in list(self._host.handles.values()):

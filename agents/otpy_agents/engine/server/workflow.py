@@ -78,6 +78,10 @@ class StepJobs(Protocol):
         """Have a worker make an attempt; cancelled, it is stopped in order."""
         ...
 
+    async def count_late(self, effect: StopStep) -> None:
+        """Count a failure of the agent whose attempt was stopped, if any was."""
+        ...
+
     async def run_gates(self, effect: RunGates) -> WorkflowNews:
         """Run the gates."""
         ...
@@ -238,7 +242,7 @@ class EngineWorkflow:
             case SetAlarm():
                 self._set_alarm(effect)
             case StopStep():
-                await self._stop(effect.step)
+                await self._stop(effect)
             case CloseTree():
                 with contextlib.suppress(AgentsError):  # hygiene deletes it, or the next command
                     await to_completion(self._jobs.close_tree(effect))
@@ -291,12 +295,14 @@ class EngineWorkflow:
 
         process.on_exit(on_exit)
 
-    async def _stop(self, step: str) -> None:
+    async def _stop(self, effect: StopStep) -> None:
         """Stop the work on a step, in order, and ignore its result."""
-        process = self._at_work.pop(step, None)
+        process = self._at_work.pop(effect.step, None)
         if process is not None:
             process.exit()
             await process.wait()
+        if effect.late:
+            await self._jobs.count_late(effect)
 
     def _set_alarm(self, effect: SetAlarm) -> None:
         before = self._alarms.pop(effect.step, None)

@@ -559,8 +559,9 @@ class WorkflowMachine:
         if self._now < work.ends:  # clocks differ by a little
             self._do(SetAlarm(step, work.ends))
             return
-        limit = self._rules.limits.component
-        self._give_up(step, FailureCause.TIME, f"it took longer than {limit:g} s (limits.yaml)")
+        why = f"it took longer than {self._rules.limits.component:g} s (limits.yaml)"
+        self._do(StopStep(step, late=why))
+        self._give_up(step, FailureCause.TIME, why)
 
     def _time_is_up(self) -> None:
         if any(self._work[step].asked is not None for step in self.state.running):

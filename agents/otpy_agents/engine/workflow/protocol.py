@@ -382,9 +382,15 @@ class SetAlarm:
 @final
 @frozen
 class StopStep:
-    """Stop the work on a step in order; no event follows."""
+    """Stop the work on a step in order; no event follows.
+
+    Attributes:
+        step: Which.
+        late: Why the agent that is at work, if any, has failed; empty if that is not known.
+    """
 
     step: str
+    late: str = ""
 
 
 @final

@@ -404,10 +404,12 @@ async def test_components_side_by_side_are_each_applied_and_left_out_the_next_ti
 # --- limits, ends ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", ["component", "workflow"])
-async def test_a_limit_of_time_stops_what_runs(site: EngineSite, limit: str) -> None:
-    """The worker has ended, and nothing is applied."""
-    site.make({**NO_GATES, "limits.yaml": f"{limit}: 1.5\n"})
+@pytest.mark.parametrize(("limit", "status"), [("component", ["open"]), ("workflow", [])])
+async def test_a_limit_of_time_stops_what_runs(
+    site: EngineSite, limit: str, status: list[str]
+) -> None:
+    """The worker has ended, nothing is applied; its circuit counts the limit of its step alone."""
+    site.make({**NO_GATES, "limits.yaml": f"{limit}: 1.5\ncircuit_failures: 1\n"})
     ended = asyncio.Event()
 
     async def agent(order: RunOrder) -> str:
@@ -423,6 +425,17 @@ async def test_a_limit_of_time_stops_what_runs(site: EngineSite, limit: str) -> 
     assert "1.5 s (limits.yaml)" in end.line
     assert ended.is_set()
     assert is_untouched(site)
+    assert [row["status"] for row in (await site.rows("circuits")).values()] == status
+
+
+async def test_a_gate_that_takes_too_long_is_not_the_agents_failure(site: EngineSite) -> None:
+    """Time runs out after the answer of the worker, so its circuit counts nothing."""
+    slow = "gates:\n  slow:\n    command: [sleep, '60']\n"
+    site.make({"gates.yaml": slow, "limits.yaml": "component: 1.5\n"}, gates="slow")
+    end = await site.run(writing())
+    assert end.cause is FailureCause.TIME
+    assert site.of(WorkerAnswered)
+    assert not await site.rows("circuits")
 
 
 async def test_a_stop_ends_the_workers_in_order_and_begins_nothing_more(site: EngineSite) -> None:
