@@ -18,7 +18,7 @@ from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.cli.control_start import ControlPlace, ControlStart
 from otpy_agents.cli.control_table import shown_state, tasks_table
 from otpy_agents.cli.notes import say
-from otpy_agents.cli.refusal import fail
+from otpy_agents.cli.refusal import fail, system_line
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.control import orders
 from otpy_agents.control.audit import (
@@ -202,7 +202,7 @@ def _do(place: ControlPlace, work: Callable[[ControlStore], Awaitable[T]]) -> T:
     except AgentsError as error:
         fail(error, 1)
     except OSError as error:
-        fail(f"{error.filename}: {error.strerror}", 1)
+        fail(system_line(error), 1)
 
 
 @click.group(epilog=_EPILOG)

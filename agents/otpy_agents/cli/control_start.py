@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 import otpy
 from otpy import OtpyError, SupervisorSpec
 from otpy_agents.cli.notes import say
-from otpy_agents.cli.refusal import fail
+from otpy_agents.cli.refusal import fail, system_line
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.signals import hear_signals
 from otpy_agents.clock import CLOCK
@@ -145,7 +145,7 @@ class ControlStart:
         except OtpyError as error:
             fail(error, 1)
         except OSError as error:
-            fail(f"{error.filename}: {error.strerror}", 1)
+            fail(system_line(error), 1)
         if end is None:
             say("stopped; the task in hand comes first at the next start")
             raise SystemExit(_BASE + self._caught[0])

@@ -18,7 +18,7 @@ import otpy
 from otpy import OtpyError, SupervisorSpec
 from otpy_agents.cli.engine_words import feature_lines, output_lines, told_line
 from otpy_agents.cli.notes import say
-from otpy_agents.cli.refusal import fail, give_up_output
+from otpy_agents.cli.refusal import fail, give_up_output, system_line
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.signals import hear_signals
 from otpy_agents.cli.streams import to_nowhere
@@ -158,17 +158,17 @@ class EngineStart:
         except OtpyError as error:
             fail(self._clean(str(error)), 1)
         except OSError as error:
-            fail(f"{error.filename}: {error.strerror}", 1)
+            fail(system_line(error), 1)
         if self._caught and (end is None or end.cause is not None):
             self._note("stopped; `otpy-agents engine status` shows what is done")
             raise SystemExit(_BASE + self._caught[0])
         assert end is not None  # noqa: S101 - nothing else cancels it
         if end.cause is not None:
-            reason, _, count = end.line.rpartition("; ")
+            reason, stop, count = end.line.rpartition("; ")
             first, *rest = reason.splitlines() or [""]
             for line in rest[-_LAST:]:
                 self._note(f"  {line}")
-            fail(self._clean(f"{first}; {count}"), _STATUS.get(end.cause, 1))
+            fail(self._clean(f"{first}{stop}{count}"), _STATUS.get(end.cause, 1))
         self._conclude()
         raise SystemExit(0)
 

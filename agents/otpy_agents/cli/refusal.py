@@ -12,7 +12,7 @@ import click
 
 from otpy_agents.cli.streams import is_text, to_nowhere, tolerate_every_letter
 
-__all__ = ["RefusingGroup", "fail", "give_up_output", "usage_line"]
+__all__ = ["RefusingGroup", "fail", "give_up_output", "system_line", "usage_line"]
 
 _INTERRUPTED: Final = 130
 # What a setting is called by who types it, where that is not its own name behind two hyphens.
@@ -63,6 +63,12 @@ def give_up_output(error: OSError, more: str = "") -> NoReturn:
     if error.errno == errno.EPIPE:
         raise SystemExit(1)
     fail(f"standard output: {error.strerror or error}{more}", 1)
+
+
+def system_line(error: OSError) -> str:
+    """Return what the system refused, with the file where it names one."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
 @final

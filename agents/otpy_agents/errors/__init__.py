@@ -61,6 +61,7 @@ AgentsError
 │   ├── GitFailed         (RuntimeError)  git refused for another reason
 │   └── StepTreeError     (RuntimeError)
 │       ├── StepTreeTaken                 another process works on the step
+│       ├── StepTreeUnwritable            the disk is full, or a file cannot be written
 │       ├── HeadMoved                     the repository is at another commit by now
 │       ├── ApplyBlocked                  something is in the way of a change
 │       └── ApplyConflict                 a change does not fit what was committed since
@@ -159,6 +160,7 @@ from otpy_agents.errors.steps import ApplyConflict as ApplyConflict
 from otpy_agents.errors.steps import HeadMoved as HeadMoved
 from otpy_agents.errors.steps import StepTreeError as StepTreeError
 from otpy_agents.errors.steps import StepTreeTaken as StepTreeTaken
+from otpy_agents.errors.steps import StepTreeUnwritable as StepTreeUnwritable
 from otpy_agents.errors.stores import ChangesetDirty as ChangesetDirty
 from otpy_agents.errors.stores import ChangesetError as ChangesetError
 from otpy_agents.errors.stores import ChangesetTaken as ChangesetTaken
@@ -284,6 +286,7 @@ __all__ = [
     "StateMissing",
     "StepTreeError",
     "StepTreeTaken",
+    "StepTreeUnwritable",
     "StoreRefused",
     "StoreUnreachable",
     "SymlinkInPath",

@@ -14,6 +14,7 @@ __all__ = [
     "HeadMoved",
     "StepTreeError",
     "StepTreeTaken",
+    "StepTreeUnwritable",
 ]
 
 _NAMED: Final = 10
@@ -29,6 +30,18 @@ class StepTreeTaken(StepTreeError):
 
     def __init__(self, path: Path, got: str) -> None:
         super().__init__(path, f"got {got}, wanted a step that nobody works on")
+
+
+class StepTreeUnwritable(StepTreeError):
+    """The disk is full, or a file or folder cannot be made, changed or deleted.
+
+    Attributes:
+        detail: What is in the way, as the system puts it.
+    """
+
+    def __init__(self, path: Path, detail: str) -> None:
+        self.detail = detail
+        super().__init__(path, f"got {detail!r}, wanted a file or folder that can be written")
 
 
 class HeadMoved(StepTreeError):

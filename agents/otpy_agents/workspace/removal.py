@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -21,7 +22,11 @@ def remove_tree(folder: Path) -> None:
         mode = os.lstat(name).st_mode
         if stat.S_IMODE(mode) & stat.S_IRWXU != stat.S_IRWXU:
             os.chmod(name, stat.S_IMODE(mode) | stat.S_IRWXU)  # noqa: PTH101 - names, not paths
-    shutil.rmtree(folder)
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        error.filename = str(folder)  # Python 3.11 names the last part of a path inside of it
+        raise
 
 
 def remove_any(path: Path) -> None:
@@ -33,4 +38,5 @@ def remove_any(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         remove_tree(path)
     else:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(NotADirectoryError):  # where a file stands for its folder
+            path.unlink(missing_ok=True)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, final
 
 from attrs import evolve
 
 from otpy_agents.completion import to_completion
-from otpy_agents.errors import ApplyBlocked, HeadMoved, StepTreeTaken
+from otpy_agents.errors import ApplyBlocked, HeadMoved, StepTreeTaken, StepTreeUnwritable
 from otpy_agents.workspace.config_guard import ConfigGuard
 from otpy_agents.workspace.git import Git
 from otpy_agents.workspace.mounts import mounts_of_step
@@ -34,6 +35,26 @@ if TYPE_CHECKING:
 
 __all__ = ["StepTrees"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _writes(
+    work: Callable[Concatenate[StepTrees, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[StepTrees, P], Coroutine[Any, Any, T]]:
+    """Have a method raise `StepTreeUnwritable` where the system refuses a file."""
+
+    @wraps(work)
+    async def named(trees: StepTrees, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await work(trees, *args, **kwargs)
+        except OSError as error:
+            # A copy that finds no room names its source first; a write names nothing.
+            path = Path(error.filename2 or error.filename or trees.repository)
+            raise StepTreeUnwritable(path, error.strerror or str(error)) from error
+
+    return named
+
 
 @final
 class StepTrees:
@@ -41,9 +62,9 @@ class StepTrees:
 
     One object for all who work on steps in this process. What it has opened is its own until it is
     discarded or settled, or the process ends; other processes are kept off by locks that die with
-    their holder. Any call may raise `GitMissing`, `NotARepository`, `WorktreeLocked` or
-    `GitFailed`. A call that is cancelled may have done a part, which `settle` completes; but
-    `apply` and `revert` are never cut by cancellation.
+    their holder. Any call may raise `GitMissing`, `NotARepository`, `WorktreeLocked`, `GitFailed`
+    or `StepTreeUnwritable`. A call that is cancelled may have done a part, which `settle`
+    completes; but `apply` and `revert` are never cut by cancellation.
 
     Source: ENG-16 to ENG-19, C-26, C-27, C-45.
 
@@ -52,11 +73,13 @@ class StepTrees:
     """
 
     def __init__(self, repository: Path) -> None:
+        self.repository = repository
         self._repository = StepRepository(repository)
         self._folders = StepFolders(self._repository)
 
     # --- making -----------------------------------------------------------------------------------
 
+    @_writes
     async def open(self, workflow: str, step: str, *, reuse: StepTree | None = None) -> StepTree:
         """Return a fresh work tree for a step, at the commit that `HEAD` is on.
 
@@ -102,6 +125,7 @@ class StepTrees:
 
     # --- looking ----------------------------------------------------------------------------------
 
+    @_writes
     async def changes(self, tree: StepTree, *, isolated: bool = False) -> StepChanges:
         """Collect and keep the worker's changes: later ones are not applied.
 
@@ -131,6 +155,7 @@ class StepTrees:
         found = await snapshot(git, record, tree, settings, place.common / "info/exclude")
         return evolve(found, tampered=(*undone, *found.tampered))
 
+    @_writes
     async def prune(self, changes: StepChanges) -> tuple[str, ...]:
         """Delete what lies in a work tree and is never applied, so that gates judge what is.
 
@@ -149,6 +174,7 @@ class StepTrees:
         git = place.sealed.git(settings, tree=tree.path, index=record.index, keeps=keeps)
         return await prune(git, tree.path, changes.snapshot)
 
+    @_writes
     async def restore(self, changes: StepChanges) -> None:
         """Make a work tree as it was when it was looked at, but for files that git ignores.
 
@@ -164,6 +190,7 @@ class StepTrees:
         await files.run(tree.path, "read-tree", "--reset", "-u", changes.snapshot)
         await files.run(tree.path, "clean", "-ffdq")
 
+    @_writes
     async def diff(self, changes: StepChanges) -> str:
         """Return the changes as a patch, as `git diff` shows them."""
         git, place = await self._repository.sealed(), await self._repository.where()
@@ -174,6 +201,7 @@ class StepTrees:
         answer = await git.run(place.root, *shown)
         return answer.out.decode(errors="replace")
 
+    @_writes
     async def show(self, commit: str, path: str) -> str | None:
         """Return the text of a file as a commit has it; None if it has none there.
 
@@ -185,6 +213,7 @@ class StepTrees:
         answer = await git.ask(place.root, "cat-file", "blob", f"{commit}:{path}")
         return answer.out.decode(errors="replace") if answer.code == 0 else None
 
+    @_writes
     async def texts_below(self, commit: str, folder: str) -> dict[str, str]:
         """Return the texts of the files in a folder as a commit has them, by their path in it.
 
@@ -206,6 +235,7 @@ class StepTrees:
         """Return the git folder that all work trees of the repository share."""
         return (await self._repository.where()).common
 
+    @_writes
     async def worker_mounts(self, tree: StepTree) -> tuple[Mount, ...]:
         """Return the mounts of a sandbox beside the work tree; see `mounts_of_step`."""
         place, settings = await self._repository.where(), await self._repository.settings()
@@ -213,6 +243,7 @@ class StepTrees:
 
     # --- applying ---------------------------------------------------------------------------------
 
+    @_writes
     async def apply(
         self, changes: StepChanges, message: str, *, trailers: Mapping[str, str] | None = None
     ) -> str:
@@ -255,6 +286,7 @@ class StepTrees:
         await publication.publish(tree.base, commit, f"otpy: {tree.workflow} {tree.step}")
         return commit
 
+    @_writes
     async def rebase(self, tree: StepTree, changes: StepChanges | None = None) -> StepTree:
         """Move a step and its changes to the commit that `HEAD` is on now.
 
@@ -296,6 +328,7 @@ class StepTrees:
         show_base(place, moved, record)
         return moved
 
+    @_writes
     async def revert(self, commits: Sequence[str], message: str) -> str:
         """Take back what commits did, by one commit after `HEAD`, and return that.
 
@@ -372,6 +405,7 @@ class StepTrees:
 
     # --- ending -----------------------------------------------------------------------------------
 
+    @_writes
     async def discard(self, tree: StepTree) -> None:
         """Delete the work tree of a step and everything in it; nothing happens if there is none.
 
@@ -387,12 +421,14 @@ class StepTrees:
         place = await self._repository.where()
         return place.record(place.tree(workflow, step, "")).read()
 
+    @_writes
     async def leftovers(self) -> tuple[StepTree, ...]:
         """Return the steps that no living process works on; they need `settle`."""
         place = await self._repository.where()
         left = [one for one in place.records() if await self._repository.is_left_over(one)]
         return tuple(tree for record in left if (tree := record.read()) is not None)
 
+    @_writes
     async def settle(self, tree: StepTree) -> str | None:
         """End the remains of a step from an earlier life: applied whole, or not at all.
 
@@ -408,6 +444,7 @@ class StepTrees:
         await self.discard(tree)
         return commit
 
+    @_writes
     async def settle_apply(self) -> None:
         """Complete an `apply` or `revert` that was cut after it was decided."""
         place, settings = await self._repository.where(), await self._repository.settings()

@@ -15,6 +15,7 @@ from otpy_agents.errors import (
     InvalidChangeset,
     NotARepository,
     StepTreeTaken,
+    StepTreeUnwritable,
     SymlinkInPath,
     WorktreeLocked,
 )
@@ -507,3 +508,52 @@ async def test_a_large_file_is_applied_and_not_shown(git: GitWorld, trees: StepT
     assert len(shown) < 1000
     await trees.apply(changes, "large")
     assert (git.root / "large.txt").stat().st_size == 2_000_000
+
+
+# --- what the system refuses ----------------------------------------------------------------------
+
+
+async def test_a_file_in_the_place_of_the_work_trees_is_named(
+    git: GitWorld, trees: StepTrees
+) -> None:
+    """What was begun for the step can be discarded all the same."""
+    (git.root / ".worktrees").write_text("x")
+    with pytest.raises(StepTreeUnwritable, match=r"/\.worktrees: got 'File exists', wanted a file"):
+        await trees.open("wf-1", "step-1")
+    tree = await trees.find("wf-1", "step-1")
+    assert tree is not None
+    await trees.discard(tree)
+    assert await trees.find("wf-1", "step-1") is None
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [((), "repository"), (("/a",), "/a"), (("/a", None, "/b"), "/b")],
+)
+async def test_a_full_disk_is_one_line_that_names_the_file_which_finds_no_room(
+    git: GitWorld, trees: StepTrees, monkeypatch: pytest.MonkeyPatch, names: tuple[str], named: str
+) -> None:
+    """A copy names two files, a write names none."""
+    tree = await trees.open("wf-1", "step-1")
+
+    async def full(*args: object) -> None:
+        raise OSError(28, "No space left on device", *names)
+
+    monkeypatch.setattr(step_trees, "snapshot", full)
+    with pytest.raises(StepTreeUnwritable, match=f"{named}: got 'No space left on device', wanted"):
+        await trees.changes(tree)
+
+
+async def test_what_cannot_be_deleted_is_named_by_its_work_tree(
+    git: GitWorld, trees: StepTrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name alone of a file somewhere inside would tell nobody where it is."""
+    tree = await trees.open("wf-1", "step-1")
+
+    def kept(*args: object, **more: object) -> None:
+        raise PermissionError(1, "Operation not permitted", "x")
+
+    (tree.path / ".git").unlink()  # so that git does not delete it
+    monkeypatch.setattr("shutil.rmtree", kept)
+    with pytest.raises(StepTreeUnwritable, match=f"^{tree.path}: got 'Operation not permitted'"):
+        await trees.discard(tree)

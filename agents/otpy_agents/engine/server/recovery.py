@@ -30,6 +30,7 @@ from otpy_agents.errors import (
     LedgerError,
     RunFinished,
     StepTreeTaken,
+    StepTreeUnwritable,
 )
 from otpy_agents.log import Append, EventLog
 from otpy_agents.run.host.dismissal import dismiss
@@ -98,8 +99,12 @@ async def settle_dead(
     _remove_locks(runs.path)
     for tree in await trees.leftovers():
         if tree.workflow not in unsettled:
-            with contextlib.suppress(StepTreeTaken):  # another program settles it
+            try:
                 await trees.settle(tree)
+            except StepTreeTaken:  # another program settles it
+                pass
+            except StepTreeUnwritable as error:
+                said.append(f"{tree.workflow}: what it left is not settled: {error}")
     return tuple(said)
 
 

@@ -279,7 +279,7 @@ class EngineWorkflow:
         async def work() -> None:
             try:
                 news.append(await job())
-            except AgentsError as error:
+            except (AgentsError, OSError) as error:
                 news.append(StepBroken(step, str(error)))
 
         name = f"{step}-{kind}-{self._count}"

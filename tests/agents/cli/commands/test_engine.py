@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from otpy_agents.cli.engine_start import EnginePlace, EngineStart
+from otpy_agents.engine.events import FailureCause
+from otpy_agents.engine.server import Engine
+from otpy_agents.engine.workflow.protocol import EndWorkflow
 from tests.agents.cli.commands.terminal import Terminal
 
 pytestmark = pytest.mark.real_time
@@ -192,6 +196,34 @@ print(json.dumps({"status": "completed", "files_modified": ["one.txt"], "changes
     assert "sesame" not in said
     for file in repository.terminal.state.parent.glob("events.sqlite3*"):
         assert b"sesame" not in file.read_bytes()
+
+
+def test_a_file_in_the_place_of_the_work_trees_is_one_line(repository: Repository) -> None:
+    """It is named, and nobody is shown a traceback."""
+    (repository.folder / ".worktrees").write_text("x")
+    said = repository.does("run", "implementer", "Write one.txt", status=1)
+    assert said.splitlines()[-1].startswith(
+        f"otpy-agents: {repository.folder}/.worktrees: got 'File exists', wanted a file"
+    )
+    assert "Traceback" not in said
+
+
+def test_a_workflow_that_ends_without_a_count_is_one_line(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log may be what could not be written, and then nothing was counted."""
+    monkeypatch.setenv("OTPY_STATE", str(repository.terminal.state))
+    place = EnginePlace(repository.folder, repository.folder)
+    start = EngineStart(
+        place, "ann", sandbox="process", hosts=(), secrets=(), seed=None, quiet=True
+    )
+
+    async def work(_: Engine, __: str) -> EndWorkflow:
+        return EndWorkflow(FailureCause.ERROR, "/log: got no room, wanted some")
+
+    with pytest.raises(SystemExit, match="1"):
+        start.run(work)
+    assert capsys.readouterr().err == "otpy-agents: /log: got no room, wanted some\n"
 
 
 def test_a_gate_that_fails_applies_nothing_and_has_a_status_of_its_own(

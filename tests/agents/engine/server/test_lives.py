@@ -26,7 +26,7 @@ from otpy_agents.engine.server import Engine, open_engine
 from otpy_agents.engine.server.recovery import settle_dead
 from otpy_agents.engine.server.workflow import EngineWorkflow
 from otpy_agents.engine.workflow.machine import WorkflowMachine
-from otpy_agents.errors import GitFailed, SandboxUnavailable
+from otpy_agents.errors import GitFailed, SandboxUnavailable, StepTreeUnwritable
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.sandbox.commands import CommandSandbox
 from otpy_agents.store import RunStore
@@ -197,6 +197,27 @@ async def test_what_cannot_be_settled_is_said_and_holds_up_nothing(
         assert len(site.trees) == 1  # a gate may still run there
     async with site.engine(writing()):
         assert "what it left was settled" in site.notes[-1]
+    assert site.subjects == ["Add it", "Begin"]
+
+
+async def test_a_work_tree_that_cannot_be_deleted_is_said_and_holds_up_nothing(
+    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next command that can delete it does so."""
+    site.make(PLAIN)
+
+    async def kept(self: StepTrees, tree: StepTree) -> None:
+        raise StepTreeUnwritable(tree.path, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StepTrees, "discard", kept)
+        assert (await site.run(writing())).cause is None
+        (left,) = site.trees
+        async with site.engine(writing()):
+            assert site.notes[-1].startswith(left.removesuffix("-step-001"))
+            assert "what it left is not settled" in site.notes[-1]
+    async with site.engine(writing()):
+        assert not site.trees
     assert site.subjects == ["Add it", "Begin"]
 
 
