@@ -27,6 +27,7 @@ from pydantic import (
 
 from otpy_agents.attempt.json_answer import json_objects
 from otpy_agents.engine.component_order import ID, IDS, order_fault
+from otpy_agents.engine.repository_path import REPOSITORY_PATH, path_fault
 
 __all__ = [
     "ImplementationOutput",
@@ -100,6 +101,12 @@ def _some(text: str) -> str:
     return text.strip()
 
 
+def _file(path: str) -> str:
+    if path_fault(path):
+        raise ValueError(REPOSITORY_PATH)
+    return path
+
+
 def _id(text: str) -> str:
     if ID.fullmatch(text) is None:
         raise ValueError(IDS)
@@ -123,6 +130,7 @@ def _canonical(status: object) -> object:
 _Some = Annotated[str, AfterValidator(_some)]
 # Not `min_length`: OpenAI takes no schema that has it.
 _Several = Annotated[tuple[_Item, ...], AfterValidator(_any)]
+_File = Annotated[_Some, AfterValidator(_file)]
 _Id = Annotated[str, AfterValidator(_id)]
 _Line = Annotated[str, BeforeValidator(_as_text)]
 
@@ -139,7 +147,7 @@ class PlannedComponent(_Form):
     id: _Id = Field(description="a short name, unique in the plan, such as login-form")
     title: _Some = Field(description="what is to be done, in one line")
     description: str = Field("", description="what its worker has to know")
-    files: tuple[_Some, ...] = Field((), description="files it touches, relative to the root")
+    files: tuple[_File, ...] = Field((), description="files it touches, relative to the root")
     depends_on: tuple[_Some, ...] = Field(
         (), description="ids of components of the same feature that have to be complete before it"
     )

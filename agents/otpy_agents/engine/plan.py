@@ -17,6 +17,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarStri
 
 from otpy_agents.engine.component_order import ID, IDS, order_fault, requirements
 from otpy_agents.engine.outputs import PlanOutput
+from otpy_agents.engine.repository_path import REPOSITORY_PATH, path_fault
 from otpy_agents.engine.supervisor_files import YamlTable, read_yaml
 
 __all__ = ["Component", "Feature", "Plan", "PlanPhase", "plan_of", "plan_text", "read_plan"]
@@ -237,10 +238,18 @@ def _component(table: YamlTable) -> Component:
         id=_id(table, ""),
         title=table.text("title", ""),
         description=table.text("description", "").strip(),
-        files=table.texts("files"),
+        files=_files(table),
         depends_on=table.texts("depends_on"),
         role=table.text("role", _IMPLEMENTER),
     )
+
+
+def _files(table: YamlTable) -> tuple[str, ...]:
+    paths = table.texts("files")
+    for number, path in enumerate(paths):
+        if path_fault(path):
+            raise table.wrong("files", number, wanted=REPOSITORY_PATH)
+    return paths
 
 
 def _rows(table: YamlTable, key: str) -> Iterator[YamlTable]:

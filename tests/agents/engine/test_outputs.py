@@ -126,6 +126,14 @@ def test_changes_may_be_objects() -> None:
         ),
         (
             OutputKind.PLAN,
+            json.dumps(plan([{**component("a"), "files": ["a.py", "../../etc/passwd"]}])),
+            (
+                'features[0].phases[0].components[0].files[1]: got "../../etc/passwd", wanted'
+                " a file of the repository, relative to its root and without '..'"
+            ),
+        ),
+        (
+            OutputKind.PLAN,
             json.dumps(plan([component("a", "b"), component("b", "a")])),
             (
                 "component a: got the circle a -> b -> a, wanted no circle; a component depends on"

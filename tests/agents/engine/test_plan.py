@@ -18,6 +18,7 @@ from otpy_agents.engine.plan import (
     plan_text,
     read_plan,
 )
+from otpy_agents.engine.repository_path import path_fault
 from otpy_agents.errors import InvalidEngineFile
 
 FILE = """\
@@ -45,6 +46,7 @@ TEXTS = (
     .map(str.strip)
     .filter(bool)
 )
+FILES = TEXTS.filter(lambda text: not path_fault(text))
 IDS = st.integers(0, 999).map("c-{}.x".format)
 
 
@@ -64,7 +66,7 @@ def plans(draw: st.DrawFn) -> Plan:
                     id=next(ids),
                     title=draw(TEXTS),
                     description=draw(st.just("") | TEXTS),
-                    files=tuple(draw(st.lists(TEXTS, max_size=2))),
+                    files=tuple(draw(st.lists(FILES, max_size=2))),
                     depends_on=tuple(some),
                     role=draw(IDS),
                 )
@@ -130,6 +132,13 @@ def test_a_plan_of_a_person_needs_no_more_than_it_says() -> None:
         ("id: form", "id: users", ":17: features[0].phases[1].components[0].id: got the id twice"),
         ("[users]", "[form]", ".id: got the circle passwords -> form -> passwords, wanted no"),
         ("[users]", "[x]", ":10: features[0].phases[0].components[1].id: got depends_on 'x'"),
+        (
+            "[src/users.py]",
+            "[a.py, /etc/passwd]",
+            ':9: features[0].phases[0].components[0].files[1]: got "/etc/passwd", wanted a file',
+        ),
+        ("[src/users.py]", "[src/../../a]", '.files[0]: got "src/../../a", wanted a file of the'),
+        ("[src/users.py]", "[sub/.GIT/config]", '.files[0]: got "sub/.GIT/config", wanted a file'),
         (FILE, "", "plan.yaml:1: got nothing for 'features', wanted the key 'features'"),
         (FILE, "features: []", "plan.yaml:1: features: got [], wanted at least one"),
         ("- title: The form", "- id: phase-1\n        title: x", ":15: features[0].phases[1]: got"),

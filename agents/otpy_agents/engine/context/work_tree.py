@@ -20,6 +20,7 @@ from otpy_agents.engine.context.values import (
     MissingFile,
     UnreadableFile,
 )
+from otpy_agents.engine.repository_path import path_fault
 from otpy_agents.workspace.git import Git
 
 __all__ = ["WorkTreeFiles", "read_work_tree"]
@@ -70,14 +71,13 @@ class WorkTreeFiles:
             path: Relative to the top, with `/`.
         """
         # Strings, not paths: this is asked of hundreds of files for each prompt.
-        parts = path.split("/")
-        if path in {"", "."} or ".." in parts or path.startswith("/") or "\0" in path:
-            return UnreadableFile("is outside of the repository", refused=True)
+        if why := path_fault(path):
+            return UnreadableFile(why, refused=True)
         real = os.path.realpath(f"{self._real}/{path}")
         inside = real.removeprefix(f"{self._real}/")
         if inside == real != self._real:
             return UnreadableFile("leads out of the repository by a link", refused=True)
-        if any(part.lower() == ".git" for part in (*parts, *inside.split("/"))):
+        if any(part.lower() == ".git" for part in inside.split("/")):  # a link leads there
             return UnreadableFile("is git's own", refused=True)
         try:
             return _read(real)
