@@ -236,6 +236,21 @@ class StepTrees:
         return (await self._repository.where()).common
 
     @_writes
+    async def overlook(self, path: str) -> None:
+        """Have git ignore a file of ours in the work trees of the repository.
+
+        Args:
+            path: Path in the repository.
+        """
+        exclude = (await self._repository.where()).common / "info/exclude"
+        text = exclude.read_text(errors="replace") if exclude.is_file() else ""
+        if f"/{path}" not in text.splitlines():
+            exclude.parent.mkdir(exist_ok=True)
+            gap = "\n" if text and not text.endswith("\n") else ""
+            with exclude.open("a") as file:
+                file.write(f"{gap}/{path}\n")
+
+    @_writes
     async def worker_mounts(self, tree: StepTree) -> tuple[Mount, ...]:
         """Return the mounts of a sandbox beside the work tree; see `mounts_of_step`."""
         place, settings = await self._repository.where(), await self._repository.settings()

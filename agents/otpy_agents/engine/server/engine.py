@@ -16,6 +16,7 @@ import otpy
 from otpy import ChildSpec, DynamicSupervisor, Process, Strategy, Supervisor, SupervisorSpec
 from otpy.errors import AlreadyStarted, NotRunning
 from otpy_agents.agent.runs import HostedRuns, Runs
+from otpy_agents.engine.circuits import CIRCUITS_FILE
 from otpy_agents.engine.context import ContextPacker, Repomix
 from otpy_agents.engine.events import (
     ApprovalGranted,
@@ -433,6 +434,7 @@ async def open_engine(
                 log, store, trees, settings.repository, settings.environment
             ):
                 settings.note(line)
+            await trees.overlook(CIRCUITS_FILE)
             common = await trees.git_folder()
             cache = GateCache(cache_folder(common, settings.environment))
             outputs = KeptFiles(outputs_folder(common, settings.environment), clean=clean)

@@ -491,6 +491,22 @@ async def test_five_failures_open_the_circuit_which_blocks_at_once(site: EngineS
     assert is_untouched(site)
 
 
+async def test_the_file_of_circuits_is_not_seen_by_the_git_of_the_user(site: EngineSite) -> None:
+    """Nobody has to ignore it, and git is told to overlook it once."""
+    site.make({".gitignore": "mine\n"})
+    exclude = site.repository / ".git/info/exclude"
+    exclude.write_text("theirs", encoding="utf-8")
+
+    async def agent(order: RunOrder) -> str:
+        raise AgentFailed("no money left")
+
+    for _ in range(2):
+        await site.run(agent)
+        assert (site.repository / ".supervisor/circuits.json").exists()
+        assert not site.status
+        assert exclude.read_text() == "theirs\n/.supervisor/circuits.json\n"
+
+
 # --- what is wrong before anything begins ---------------------------------------------------------
 
 
