@@ -275,7 +275,7 @@ def deny(place: EnginePlace, *, name: str, step: str | None, why: str) -> None:
 @engine.command()
 @click.option(
     "--days",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=100_000),  # dates do not begin much earlier
     default=7,
     show_default=True,
     help="How many days, today included.",

@@ -122,6 +122,7 @@ REFUSED = [
     (("status", "--at", "yesterday"), "--at: got 'yesterday', wanted"),
     (("rollback", "wf-x"), "rollback: got 'wf-x', wanted a checkpoint"),
     (("metrics", "--days", "0"), "--days"),
+    (("metrics", "--days", "99999999999"), "--days"),
     (("fly",), "No such command 'fly'"),
 ]
 
