@@ -55,10 +55,12 @@ def require_program(job: Job) -> None:
     """Find the program as the system would, for a command that something else will start.
 
     Raises:
-        SpawnFailed: There is none, which the something else would only say on the error stream.
+        SpawnFailed: There is none that may be executed, which the something else would only say on
+            the error stream.
     """
     program = job.launch.argv[0]
     path = job.variables.get("PATH", os.defpath)
     where = str(job.cwd / program) if "/" in program else program
     if shutil.which(where, path=path) is None:
-        raise SpawnFailed(program, "No such program")
+        there = shutil.which(where, os.F_OK, path) is not None
+        raise SpawnFailed(program, "Permission denied" if there else "No such program")

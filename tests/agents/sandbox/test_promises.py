@@ -84,6 +84,19 @@ async def test_a_program_that_is_not_there_is_a_typed_error(
         assert caught.value.program == program
 
 
+@pytest.mark.parametrize(
+    "limits", [SandboxLimits(), SandboxLimits(open_files=64)], ids=["bare", "limited"]
+)
+async def test_a_program_that_may_not_be_executed_is_not_called_missing(
+    scene: Scene, limits: SandboxLimits
+) -> None:
+    """The error says what the system says."""
+    (scene.cwd / "text").write_text("hello", encoding="utf-8")
+    with pytest.raises(SpawnFailed, match=r"cannot start './text': .*Permission denied"):
+        async with scene.run("./text", limits=limits):
+            pytest.fail("started")
+
+
 @pytest.mark.parametrize("how", STRAYS)
 async def test_no_stray_outlives_its_attempt(scene: Scene, how: str) -> None:
     """This holds for one that left the session, ignores SIGTERM, is stopped or keeps the pipes."""
