@@ -101,6 +101,11 @@ class Pauses:
         """Whether there is one."""
         return bool(self._all)
 
+    @property
+    def ask(self) -> bool:
+        """Whether one of them asks a person."""
+        return any(one.asks for one in self._all)
+
     def __contains__(self, cause: str) -> bool:
         """Whether there is one for a cause."""
         return any(one.by == cause for one in self._all)

@@ -91,8 +91,11 @@ class Post:
         return True
 
     def rests(self, pause: AgentPause) -> bool:
-        """Let the agent stand where one does that rests for `pause`; return whether it moved."""
-        if not pause.asks:
+        """Let the agent stand where one does that rests for `pause`; return whether it moved.
+
+        One that waits for a person does so as long as any of its pauses asks one.
+        """
+        if not self._pauses.ask:
             self.move(Happening.ANSWERED)  # what a person had to say before is said
         return self.move(Happening.ASKED if pause.asks else Happening.RESTED, pause.why)
 

@@ -45,6 +45,23 @@ async def test_programs_that_failed_rest_before_their_next_life(world: World) ->
     assert world.times() == {"p1": 2, "p2": 2, "p3": 1}
 
 
+@pytest.mark.parametrize("when", ["at work", "between two lives"])
+async def test_an_operators_pause_does_not_take_the_question_of_a_group_away(
+    world: World, when: str
+) -> None:
+    """It rests for both, and a person is asked as long as the group asks."""
+    world.sandbox.scripts = {"p1": [FAILS, program()], "p2": [FAILS, program()], "p3": [LONG]}
+    name = "p3" if when == "at work" else "p1"
+    async with world.running(programs("p1", "p2", "p3", backoff=5.0)):
+        await asyncio.sleep(2.0)
+        world.project.pool.pause(name, "lunch")
+        await asyncio.sleep(20.0)
+        assert world.project.pool.mortal(name).state == "waiting_for_input"
+        assert world.states(name)[-1] == "waiting_for_input"
+        assert world.project.pool.resume(name) is None
+        assert world.project.pool.mortal(name).state == "working"
+
+
 async def test_a_member_that_works_again_is_frozen_with_the_others(world: World) -> None:
     """The first to fail has begun its next life when the second fails."""
     world.sandbox.scripts = {
