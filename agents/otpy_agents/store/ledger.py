@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import final
+from typing import TypeVar, final
 
 import aiosqlite
 import psutil
+from attrs import frozen
 
 from otpy_agents.clock import CLOCK, Clock
 from otpy_agents.completion import OpenedWhole
@@ -30,6 +31,8 @@ from otpy_agents.store.schema import LEDGER
 
 __all__ = ["Ledger"]
 
+T = TypeVar("T")
+
 # Tables in the order in which they are purged, each with what makes a row of it old.
 _OLD = (
     ("attempt", "ended < ?"),
@@ -37,6 +40,18 @@ _OLD = (
     ("host", "ended < ? AND id NOT IN (SELECT host FROM attempt)"),
     ("assignment", "position IS NULL AND finished < ?"),
 )
+
+
+@frozen(kw_only=True)
+class _End:
+    """How an attempt went, as `end_attempt` was told."""
+
+    at: float
+    seconds: float
+    reason: str
+    exit_code: int | None
+    last_line: str
+    output_bytes: int
 
 
 @final
@@ -74,6 +89,7 @@ class Ledger(OpenedWhole):
         self._file = StoreFile(path, LEDGER)
         self.agents = AgentRows(self._file, clock)
         self._begun: dict[int, float] = {}
+        self._ends: dict[int, _End] = {}
 
     def on_astray(self, tell: Callable[[str], None]) -> None:
         """Call `tell` with one line if the file is deleted or replaced; its lock is taken again."""
@@ -185,7 +201,7 @@ class Ledger(OpenedWhole):
             )
 
         begun = self._clock.steady()
-        attempt = await self._file.change(work)
+        attempt = await self._change(work)
         self._begun[attempt] = begun
         return attempt
 
@@ -211,7 +227,8 @@ class Ledger(OpenedWhole):
     ) -> None:
         """Write down that a worker and its group are gone.
 
-        An attempt that has ended already is left as it is.
+        An attempt that has ended already is left as it is. What the disk does not take is written
+        with the next beginning, end or outcome of any assignment.
 
         Args:
             attempt: From `begin_attempt`.
@@ -220,23 +237,19 @@ class Ledger(OpenedWhole):
             last_line: Its last line of output; pass it through `Redaction` first.
             output_bytes: How much it wrote.
         """
-        seconds = self._worked(attempt)
+        self._ends[attempt] = _End(
+            at=self._clock(),
+            seconds=self._worked(attempt),
+            reason=reason,
+            exit_code=exit_code,
+            last_line=last_line,
+            output_bytes=output_bytes,
+        )
 
-        async def work(database: aiosqlite.Connection) -> None:
-            ended = await database.execute(
-                "UPDATE attempt SET ended = ?, seconds = ?, reason = ?"
-                " WHERE id = ? AND ended IS NULL",
-                (self._clock(), seconds, reason, attempt),
-            )
-            if ended.rowcount == 1:
-                await database.execute(
-                    "UPDATE assignment SET seconds = seconds + ?, output_bytes = output_bytes + ?,"
-                    " exit_code = ?, last_line = ?"
-                    " WHERE id = (SELECT assignment FROM attempt WHERE id = ?)",
-                    (seconds, output_bytes, exit_code, last_line, attempt),
-                )
+        async def work(_: aiosqlite.Connection) -> None:
+            """Write nothing beside the ends."""
 
-        await self._file.change(work)
+        await self._change(work)
 
     async def finish(self, assignment: str, state: State, reason: str = "") -> None:
         """Write down how an assignment came out.
@@ -255,7 +268,7 @@ class Ledger(OpenedWhole):
                 (state, reason, finished, assignment),
             )
 
-        await self._file.change(work)
+        await self._change(work)
 
     async def conclude(self, outcomes: Mapping[str, Outcome]) -> None:
         """Write down how assignments came out, and that this was told; all or none.
@@ -279,7 +292,7 @@ class Ledger(OpenedWhole):
                 "UPDATE assignment SET told = 1 WHERE id = ?", [(name,) for name in outcomes]
             )
 
-        await self._file.change(work)
+        await self._change(work)
 
     async def retry(self, assignment: str) -> bool:
         """Give an assignment that was reaped, or failed, back to the next run or to this one.
@@ -506,6 +519,20 @@ class Ledger(OpenedWhole):
             finally:
                 self._lock.release()
 
+    async def _change(self, work: Callable[[aiosqlite.Connection], Awaitable[T]]) -> T:
+        """Run `work` as one transaction, after the ends that the disk has not taken yet."""
+        ends = dict(self._ends)
+
+        async def all_of_it(database: aiosqlite.Connection) -> T:
+            for attempt, end in ends.items():
+                await _write_end(database, attempt, end)
+            return await work(database)
+
+        answer = await self._file.change(all_of_it)
+        for attempt in ends:
+            self._ends.pop(attempt, None)
+        return answer
+
     async def _close_attempts(
         self, database: aiosqlite.Connection, assignment: str, reason: str
     ) -> None:
@@ -520,3 +547,17 @@ class Ledger(OpenedWhole):
         """Return the seconds since the attempt was begun by this host; 0 if it was not."""
         begun = self._begun.pop(attempt, None)
         return 0.0 if begun is None else self._clock.steady() - begun
+
+
+async def _write_end(database: aiosqlite.Connection, attempt: int, end: _End) -> None:
+    ended = await database.execute(
+        "UPDATE attempt SET ended = ?, seconds = ?, reason = ? WHERE id = ? AND ended IS NULL",
+        (end.at, end.seconds, end.reason, attempt),
+    )
+    if ended.rowcount == 1:
+        await database.execute(
+            "UPDATE assignment SET seconds = seconds + ?, output_bytes = output_bytes + ?,"
+            " exit_code = ?, last_line = ?"
+            " WHERE id = (SELECT assignment FROM attempt WHERE id = ?)",
+            (end.seconds, end.output_bytes, end.exit_code, end.last_line, attempt),
+        )

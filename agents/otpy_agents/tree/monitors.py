@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, final
 
 from otpy_agents.agent.budgets import BudgetDocument
+from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.hygiene.chores import chores_of, chores_of_agents, chores_of_runs
 from otpy_agents.hygiene.leftovers import left_over_steps
 from otpy_agents.workspace import StepTrees
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from otpy import SupervisorSpec
     from otpy_agents.agent.desk import Desk
+    from otpy_agents.agent.memory import Disk
     from otpy_agents.agent.workplace import Workplace
     from otpy_agents.tree.project import Project
     from otpy_monitors import Chore, Finding
@@ -29,17 +33,40 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
 
     What is spent is kept in the ledger of the first, and a host that comes later goes on with it.
     """
-    workplace.budgets.store = BudgetDocument(projects[0].desk.memory.ledger.agents)
+    memory = projects[0].desk.memory
+    workplace.budgets.store = document = BudgetDocument(memory.ledger.agents)
     return monitor_supervisor(
         workplace.feed,
         partial(on_finding, projects),
         rules=workplace.rules,
         bookkeeper=workplace.budgets.bookkeeper,
-        ledger_store=workplace.budgets.store,
+        ledger_store=_PatientDocument(document, memory.disk),
         chores=_chores(workplace, projects),
         dry_run=workplace.hygiene_dry_run,
         watch_loop=workplace.watch_loop,
     )
+
+
+@final
+class _PatientDocument:
+    """The same document for its keeper, which waits for the disk as every writer does."""
+
+    def __init__(self, document: BudgetDocument, disk: Disk) -> None:
+        self._document = document
+        self._disk = disk
+
+    async def load(self) -> dict[str, Any] | None:
+        """Return the value saved last; None if there is none."""
+        return await self._document.load()
+
+    async def save(self, plain: dict[str, Any]) -> None:
+        """Save `plain` as soon as the disk takes it; a keeper that ends waits for no disk."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            with contextlib.suppress(LedgerUnwritable):
+                await self._document.save(plain)
+        else:
+            await self._disk.until_written(partial(self._document.save, plain))
 
 
 def on_finding(projects: Sequence[Project], finding: Finding) -> None:

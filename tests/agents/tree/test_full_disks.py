@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from otpy.reports import ChildExited
 from otpy_agents.agent.memory import Disk
 from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, UseTool
-from tests.agents.world import World, agent, assignment, program, typed, work
+from tests.agents.world import World, agent, assignment, path_of, program, typed, work
 
 FULL = os.strerror(errno.ENOSPC)
 CRASHES = program(code=1)
@@ -72,6 +73,42 @@ async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: Worl
     assert said == ["state.unwritable", "state.written"]
     reason = str(world.event("state.unwritable").detail["reason"])
     assert reason.startswith(f"{world.project.desk.memory.ledger.path}: {FULL}; what works goes on")
+
+
+async def test_the_keeper_of_budgets_waits_for_the_disk_as_others_do(world: World) -> None:
+    """It tells the outage, with nobody else writing; it is not restarted, and ends at once."""
+    world.sandbox.scripts["a"] = [program(seconds=900.0)]
+    async with world.running(work(assignment("a"))) as root:
+        await asyncio.sleep(0.5)
+        disk = FullDisk().below(world.ledger)
+        await asyncio.sleep(100.0)
+        assert [one.name for one in world.told if one.id == "list"] == ["state.unwritable"]
+        disk.full = False
+        await asyncio.sleep(100.0)
+        assert await world.ledger.agents.get("budget") is not None
+        keeper = path_of(root, "MonitorSupervisor", "LedgerKeeper").path
+        disk.full = True
+        began = asyncio.get_running_loop().time()
+        await root.stop()
+        assert asyncio.get_running_loop().time() - began < 1.0
+        disk.full = False
+    assert not [one for one in world.reports if isinstance(one, ChildExited) and one.path == keeper]
+
+
+async def test_how_a_life_went_is_written_when_there_is_room(world: World) -> None:
+    """Its seconds are those of its work, and not those of the outage, in each life of it."""
+    world.sandbox.scripts["a"] = [program(seconds=5.0, code=3), program(seconds=7.0)]
+    async with world.running(work(assignment("a", backoff=[1]))) as root:
+        await asyncio.sleep(0.5)
+        disk = FullDisk().below(world.ledger)
+        disk.free_after(50.0)
+        await world.until(lambda: world.times() == {"a": 2})
+        disk.full = True
+        disk.free_after(300.0)
+        await root.wait()
+    known = world.known["a"]
+    assert (known.state, known.exit_code) == (State.DONE, 0)
+    assert known.seconds == pytest.approx(12.0, abs=0.1)
 
 
 async def test_agents_go_on_and_lose_nothing(world: World) -> None:
