@@ -16,18 +16,20 @@ from otpy_monitors import (
     BudgetCorrupt,
     BudgetLedger,
     Exceeding,
+    Feed,
     Kind,
     Limits,
     OnExceed,
+    load_ledger,
 )
 from otpy_monitors.budget.ledger_json import to_plain
 
 if TYPE_CHECKING:
     from otpy_agents.store.records import AgentRows
-    from otpy_agents.worklist.assignment import Assignment
-    from otpy_monitors import Feed, LedgerStore
+    from otpy_agents.worklist.assignment import Assignment, WorkList
+    from otpy_monitors import LedgerStore
 
-__all__ = ["BudgetDocument", "Budgets", "budget_pause"]
+__all__ = ["BudgetDocument", "Budgets", "budget_pause", "kept_budgets"]
 
 _DOCUMENT: Final = "budget"
 
@@ -117,6 +119,20 @@ class Budgets:
             if limit != pots[kind].limit
         ]
 
+    def declare_list(self, account: str, work: WorkList) -> list[str]:
+        """Let the budget of a whole list be what that says now.
+
+        Returns:
+            Which limits are others than before, in one line each.
+        """
+        whole = Limits(
+            tokens=work.tokens,
+            cost_usd=work.cost_usd,
+            seconds=work.wall_seconds,
+            output_bytes=work.output_bytes,
+        )
+        return self.open(account, "", whole)
+
     def declare(self, account: str, parent: str, assignment: Assignment) -> list[str]:
         """Let the budget of an assignment be what that says now.
 
@@ -203,3 +219,16 @@ def _was(kind: Kind, limit: int | None, first: int | None) -> str:
 def budget_pause(account: str, owner: str, kind: str, why: str) -> AgentPause:
     """Return why an account rests that, or whose owner, has spent its budget."""
     return AgentPause(by=BUDGET, why=why, account="" if owner == account else owner, kind=kind)
+
+
+async def kept_budgets(rows: AgentRows) -> Budgets:
+    """Return the budgets that the ledger of a list keeps while no host works on it.
+
+    Raises:
+        BudgetError: They cannot be read.
+        LedgerError: The ledger cannot be.
+    """
+    document = BudgetDocument(rows)
+    budgets = Budgets(Feed(), await load_ledger(document))
+    budgets.store = document
+    return budgets

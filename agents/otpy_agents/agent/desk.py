@@ -18,7 +18,6 @@ from otpy_agents.agent.workplace import Workplace
 from otpy_agents.run.host.walls import said_of
 from otpy_agents.store.records import AgentRow, AssignmentRecord, Outcome
 from otpy_agents.workspace import ChangesetOwner
-from otpy_monitors import Limits
 
 if TYPE_CHECKING:
     from otpy_agents.agent.post import Post
@@ -100,13 +99,7 @@ class Desk:
     def _declare(self, work: WorkList) -> None:
         """Set the budget that the list declares, then those of its assignments."""
         budgets = self.workplace.budgets
-        whole = Limits(
-            tokens=work.tokens,
-            cost_usd=work.cost_usd,
-            seconds=work.wall_seconds,
-            output_bytes=work.output_bytes,
-        )
-        for line in budgets.open(self.key, "", whole):
+        for line in budgets.declare_list(self.key, work):
             self.tell("budget.changed", "list", detail=line)
         for line in budgets.carried_over(self.key):
             self.tell("budget.carried_over", "list", detail=line)

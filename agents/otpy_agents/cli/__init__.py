@@ -20,7 +20,7 @@ Start here:
 _COMMANDS: Final = {
     "answer": ("operate", "Answer what AGENT has asked, and let it go on."),
     "budget": (
-        "operate",
+        "budget",
         "Budgets of agents, programs and the whole list; `otpy-agents status` shows what is left.",
     ),
     "control": (

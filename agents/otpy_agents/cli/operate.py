@@ -1,4 +1,4 @@
-"""Commands to the agents of a running tree: pause, resume, answer, reap, warn, budget grant."""
+"""Commands to the agents of a running tree: pause, resume, answer, reap, warn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from otpy_agents.cli.tree_lookup import KnownTree, find_tree, list_option, state_option, told
 from otpy_agents.cli.view import printable
 
-__all__ = ["answer", "budget", "pause", "reap", "resume", "warn"]
+__all__ = ["answer", "pause", "reap", "resume", "warn"]
 
 _STATUS: Final = """\b
 Exit status:
@@ -92,40 +92,3 @@ def reap(agent: str, why: str, *, file: Path | None, state: Path | None) -> None
 def warn(agent: str, text: str, *, file: Path | None, state: Path | None) -> None:
     """Send AGENT a message: into its notes ($OTPY_NOTES), and into its next prompt."""
     _say(agent, told(find_tree(file, state), "warn", agent=agent, text=text))
-
-
-@click.group()
-def budget() -> None:
-    """Budgets of agents, programs and the whole list; `otpy-agents status` shows what is left."""
-
-
-@budget.command(epilog=_examples("budget grant build --tokens 100000", "budget grant w --usd 5"))
-@click.argument("agent")
-@click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="Tokens.")
-@click.option("--usd", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Dollars.")
-@click.option(
-    "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Working time."
-)
-@click.option("--bytes", "size", type=click.IntRange(min=1), metavar="N", help="Bytes of output.")
-@list_option
-@state_option
-def grant(
-    agent: str,
-    *,
-    tokens: int | None,
-    usd: float | None,
-    minutes: float | None,
-    size: int | None,
-    file: Path | None,
-    state: Path | None,
-) -> None:
-    """Let AGENT spend that much more; or all of them together, if AGENT is the name of the list.
-
-    Who rests because it has spent its budget goes on, in the same session; a program that was
-    reaped for it begins again by `otpy-agents retry`. What an agent may spend is part of what the
-    list may spend: grant the list more first if that is spent too.
-    """
-    amounts = {"tokens": tokens, "usd": usd, "minutes": minutes, "bytes": size}
-    if all(amount is None for amount in amounts.values()):
-        raise click.UsageError("Got no amount, wanted --tokens, --usd, --minutes or --bytes.")
-    _say(agent, told(find_tree(file, state), "grant", agent=agent, **amounts))

@@ -8,13 +8,17 @@ from typing import Any, Final, cast
 
 import click
 
+from otpy import OtpyError
+from otpy_agents.agent.budgets import kept_budgets
 from otpy_agents.cli.refusal import fail
+from otpy_agents.cli.status_table import what_to_type
 from otpy_agents.cli.tree_lookup import KnownTree, find_tree, list_option, listed_here, state_option
 from otpy_agents.cli.view import printable
-from otpy_agents.errors import AgentsError, CommandRefused, HostGone
+from otpy_agents.errors import CommandRefused, HostGone
 from otpy_agents.operator import CommandRefusal, ask
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
+from otpy_agents.worklist.reader import read
 
 __all__ = ["retry"]
 
@@ -52,7 +56,7 @@ def retry(ids: tuple[str, ...], *, reaped: bool, file: Path | None, state: Path 
         said, refused = asyncio.run(_retried(tree, ids))
     except CommandRefused as error:
         fail(error, 2 if error.reason == CommandRefusal.NOT_FOUND else 1)
-    except AgentsError as error:
+    except OtpyError as error:
         fail(error, 1)
     for name, answer in said.items():
         print(printable(f"{name}: {answer}"))
@@ -102,7 +106,8 @@ async def _retried_on_disk(tree: KnownTree, ids: tuple[str, ...]) -> dict[str, s
     """Do so in the ledger of a tree that does not run, for all of them or none.
 
     Raises:
-        CommandRefused: One of them is not known, or was not given up.
+        CommandRefused: One of them is not known, was not given up, or would be reaped at once.
+        BudgetError: What is spent cannot be read.
     """
     path = tree.ledger
     if not path.exists():
@@ -119,6 +124,31 @@ async def _retried_on_disk(tree: KnownTree, ids: tuple[str, ...]) -> dict[str, s
             if name not in given_up:
                 message = f"agent {name!r}: it is {states[name]}, wanted one that was reaped"
                 raise CommandRefused(message)
+        spent = await _spent(tree, ledger) if wanted else {}
+        for name in wanted:
+            if name in spent:
+                message = f"agent {name!r}: it would be reaped at once: {spent[name]}"
+                raise CommandRefused(message)
         for name in wanted:
             await ledger.retry(name)
     return dict.fromkeys(wanted, f"begins again with the next `{tree.up()}`")
+
+
+async def _spent(tree: KnownTree, ledger: Ledger) -> dict[str, str]:
+    """Return the programs that the next host would reap, each with why, and what to type first.
+
+    The list may have other numbers by now than its last host knew.
+    """
+    if tree.list is None:
+        return {}
+    work, budgets = read(Path(tree.list)), await kept_budgets(ledger.agents)
+    budgets.declare_list(work.name, work)
+    spent: dict[str, str] = {}
+    for one in work.assignments:
+        account = f"{work.name}/{one.id}"
+        budgets.declare(account, work.name, one)
+        pause = budgets.spent_up(account) if one.agent is None else None
+        if pause is not None:
+            grant = what_to_type(one.id, pause.by, tree, pause.account, pause.kind)
+            spent[one.id] = f"{budgets.spent(account)}; grant it more: `{grant}`"
+    return spent

@@ -13,19 +13,20 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pydantic import JsonValue
 
 import otpy
-from otpy import OtpyError, Supervisor
+from otpy import Supervisor
 from otpy_agents.clock import CLOCK
 from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError, LedgerUnwritable
 from otpy_agents.operator import CommandRefusal, Handler, OperatorCommand
 from otpy_agents.operator.server import CommandKeeper
 from otpy_agents.run.decide.protocol import RunControl
+from otpy_agents.tree.grants import amounts_of, grant_each
 from otpy_agents.tree.status import status_of, tree_of
-from otpy_monitors import Kind
 
 if TYPE_CHECKING:
     from otpy_agents.tree.journal import Journal
@@ -42,12 +43,6 @@ _PATIENCE: Final = 20.0
 _ENDING: Final = 5.0
 _FAREWELL: Final = 1.0
 _TICK: Final = 0.01
-_GRANTS: Final = (
-    ("tokens", Kind.TOKENS, 1),
-    ("usd", Kind.COST_USD, 1),
-    ("minutes", Kind.SECONDS, 60),
-    ("bytes", Kind.OUTPUT_BYTES, 1),
-)
 _WORDS: Final = ("text", "why", "now", "tokens", "usd", "minutes", "bytes")
 
 
@@ -275,33 +270,15 @@ class TreeCommands:
         return "begins again"
 
     async def _grant(self, command: OperatorCommand) -> str:
-        wanted: dict[Kind, float] = {}
-        for name, kind, size in _GRANTS:
-            amount = command.arguments.get(name)
-            if isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0:
-                wanted[kind] = amount * size
-        if not wanted:
-            raise CommandRefused(
-                "grant: got no amount above 0, wanted tokens, usd, minutes or bytes"
-            )
+        wanted = amounts_of(command.arguments)
         project, account = self._account(command)
-        granted: list[str] = []
-        for kind, amount in wanted.items():
-            try:
-                project.grant(account, kind, amount)
-            except OtpyError as error:
-                before = f"; {' and '.join(granted)} granted before" if granted else ""
-                raise CommandRefused(f"grant: {error}{before}") from None
-            ledger = self._budgets.ledger
-            balance = ledger.balance(
-                project.desk.account(account) if account else project.key, kind
-            )
-            granted.append(f"{amount:g} {kind} more ({balance.remaining or 0:g} left)")
+        key = project.desk.account(account) if account else project.key
+        said = grant_each(wanted, partial(project.grant, account), self._budgets.ledger, key)
         try:
             await self._budgets.save()
         except LedgerError as error:
-            return f"{', '.join(granted)}; not on disk yet: {error}"
-        return ", ".join(granted)
+            return f"{said}; not on disk yet: {error}"
+        return said
 
     # --- finding ----------------------------------------------------------------------------------
 

@@ -55,6 +55,45 @@ def test_what_was_reaped_begins_again_with_the_next_host(second: SecondTerminal)
     assert second.done("retry", "--reaped") == "nothing was reaped\n"
 
 
+CHATTERS = "test -e {here}/quiet || head -c 300 /dev/zero | tr '\\\\0' '\\\\n'; sleep 0.3"
+
+
+def test_a_program_whose_budget_is_spent_begins_again_when_there_is_more(
+    second: SecondTerminal,
+) -> None:
+    """Without a host, too, `retry` is refused until then, and `budget grant` gives it."""
+    second.site.write(shell("a", CHATTERS, output_bytes=200))
+    assert second.site.run()[1].summary() == {"a": "reaped"}
+    (second.folder / "quiet").touch()
+    refused = second.type("retry", "a")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert "it would be reaped at once: budget of 'w/a' spent: 300 of 200" in refused.stderr
+    assert "`otpy-agents budget grant a --bytes N --list w.toml`" in refused.stderr
+    for words, code in (
+        (("nobody", "--bytes", "1"), 2),
+        (("a", "--usd", "1"), 1),
+        (("w", "--bytes", "1"), 1),
+    ):
+        assert second.type("budget", "grant", *words, "--list", "w.toml").exit_code == code
+    said = second.done("budget", "grant", "a", "--bytes", "5000", "--list", "w.toml")
+    assert said == (
+        "a: 5000 output_bytes more (4900 left), from the next `otpy-agents up w.toml` on\n"
+    )
+    assert second.done("retry", "a").startswith("a: begins again")
+    assert second.site.run()[1].summary() == {"a": "done"}
+
+
+def test_another_number_in_the_list_is_more_too(second: SecondTerminal) -> None:
+    """The budget of the whole list is raised there, and `retry` asks what the list says now."""
+    second.site.write(shell("a", CHATTERS), output_bytes=200)
+    assert second.site.run()[1].summary() == {"a": "reaped"}
+    refused = second.type("retry", "a")
+    assert "`otpy-agents budget grant w --bytes N --list w.toml`" in refused.stderr
+    second.site.write(shell("a", CHATTERS), output_bytes=5000)
+    second.done("retry", "a")
+    assert second.site.run()[1].summary() == {"a": "done"}
+
+
 @pytest.mark.parametrize("words", [[], ["a", "--reaped"]])
 def test_who_is_retried_has_to_be_plain(second: SecondTerminal, words: list[str]) -> None:
     """One line says what is wanted."""
