@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 from attrs import evolve, frozen
@@ -41,6 +42,8 @@ __all__ = [
     "tree_of",
 ]
 
+
+_COMMAND: Final = re.compile("(?<=`)otpy-agents [^`]+(?=`)")
 
 list_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--list",
@@ -82,6 +85,14 @@ class KnownTree:
     def typed(self, *words: str) -> str:
         """Return a command about it, as it has to be typed."""
         return shlex.join(("otpy-agents", *words, *self.named))
+
+    def completed(self, said: str) -> str:
+        """Return what its host says, with each command about it as it has to be typed.
+
+        The host does not know by which words it was found.
+        """
+        named = shlex.join(self.named)
+        return _COMMAND.sub(lambda found: f"{found[0]} {named}", said) if named else said
 
     def up(self) -> str:
         """Return what starts it."""
@@ -166,15 +177,16 @@ def told(tree: KnownTree, command: str, **arguments: Argument) -> JsonValue:
     """Let the host of a tree carry a command out, and return its answer; leave if it does not."""
     given = {name: value for name, value in arguments.items() if value is not None}
     try:
-        return asyncio.run(ask(tree.socket, command, within=30.0, **given))
+        answer = asyncio.run(ask(tree.socket, command, within=30.0, **given))
     except HostGone:
         gone(tree)
     except CommandRefused as error:
-        fail(error, 2 if error.reason == CommandRefusal.NOT_FOUND else 1)
+        fail(tree.completed(str(error)), 2 if error.reason == CommandRefusal.NOT_FOUND else 1)
     except NoAnswer as error:
         fail(error, 1)
     except AgentsError as error:
         fail(error, 1)
+    return tree.completed(answer) if isinstance(answer, str) else answer
 
 
 def gone(tree: KnownTree) -> NoReturn:

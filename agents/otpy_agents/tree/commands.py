@@ -215,14 +215,18 @@ class TreeCommands:
 
     async def _pause(self, command: OperatorCommand) -> str:
         project, name = self._find(command)
-        why = f"paused by {command.actor.user}"
+        why, post = f"paused by {command.actor.user}", project.pool.posts[name]
+        rests = post.pause is not None and str(post.agent.state).startswith("waiting")
         if command.arguments.get("now") is True:
             if await project.pool.freeze(name, why):
                 return "frozen"
         else:
             project.pool.pause(name, why)
-        program = project.pool.posts[name].assignment.agent is None
-        return "frozen" if program else "will rest at the next boundary of a turn"
+        if post.assignment.agent is None:
+            return "frozen"
+        if rests:
+            return "rests already, and is paused too"
+        return "will rest at the next boundary of a turn"
 
     async def _resume(self, command: OperatorCommand) -> str:
         project, name = self._find(command)

@@ -174,6 +174,20 @@ def test_an_answer_reaches_the_agent_that_asked(second: SecondTerminal) -> None:
     assert "Hurry." in line
 
 
+def test_what_is_to_be_typed_names_the_list_as_it_was_named(second: SecondTerminal) -> None:
+    """Typed as it stands it is understood, beside other trees of the folder too."""
+    host = second.up(bot(second, "bot", "ask,ok"))
+    second.until("bot", lambda one: one["paused"])
+    refused = second.type("resume", "bot", "--list", "w.toml")
+    assert "`otpy-agents answer bot TEXT --list w.toml`" in refused.stderr
+    said = second.done("pause", "bot", "--list", "w.toml")
+    assert said.startswith("bot: rests already, and is paused too; ")
+    said = second.done("answer", "bot", "8080", "--list", "w.toml")
+    assert "`otpy-agents resume bot --list w.toml`" in said
+    assert second.done("resume", "bot") == "bot: goes on\n"
+    assert host.end() == 0
+
+
 def test_what_has_not_begun_can_be_reaped_and_nothing_else(second: SecondTerminal) -> None:
     """A reaped one never begins; a program cannot get an agent's budget."""
     host = second.up(shell("first", WAITS), shell("second", "echo never"), parallel=1)
