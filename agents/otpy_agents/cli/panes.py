@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from attrs import evolve
 
 from otpy_agents.cli.view import Header, TreeRow
+from otpy_agents.store.records import State
 
 if TYPE_CHECKING:
     from otpy_agents.app.chronicle import Event
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from otpy_agents.cli.view import View
 
 __all__ = ["Pane", "Panes"]
+
+_FINISHED: Final = (State.DONE, State.REAPED, State.FAILED)
 
 
 @final
@@ -49,6 +53,21 @@ class Panes:
             lines += (evolve(row, id=row.id if row.depth else one) for row in tree)
         self._view.show(whole, lines)
 
+    def end(self, name: str, outcomes: Sequence[Conclusion]) -> None:
+        """Show from now on how a list came out, in one line in place of its tree."""
+        if name not in self._shown:
+            return
+        header, _ = self._shown[name]
+        ended = Counter(one.ended for one in outcomes)
+        row = TreeRow(
+            id=name,
+            role="supervisor",
+            state="ended",
+            last_line=", ".join(f"{number} {how}" for how, number in ended.items()),
+        )
+        finished = sum(ended[how] for how in _FINISHED)
+        self._shown[name] = evolve(header, finished=finished), [row]
+
     def tell(self, name: str, event: Event) -> None:
         """Tell an event of a list."""
         self._view.tell(evolve(event, id=f"{name}/{event.id}"))
@@ -76,4 +95,5 @@ class Pane:
         self._panes.tell(self._name, event)
 
     def close(self, outcomes: Sequence[Conclusion]) -> None:
-        """Do nothing: there is one summary of all lists."""
+        """Show how the list came out; there is one summary of all lists."""
+        self._panes.end(self._name, outcomes)

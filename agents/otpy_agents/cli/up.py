@@ -210,13 +210,16 @@ async def _side_by_side(
     ends: dict[str, list[Conclusion]] = {name: [] for name in works}
 
     async def work_off(name: str, work: WorkList) -> None:
+        pane = Pane(panes, name)
         try:
-            async with _working(work, Pane(panes, name), ends[name], options) as root:
+            async with _working(work, pane, ends[name], options) as root:
                 await root.wait()
         except Exception as error:
             failed[name] = error
             if not isinstance(error, _KNOWN):
                 raise  # the report of its end shows where it came from
+        finally:
+            pane.close(ends[name])
 
     children = [
         ChildSpec(

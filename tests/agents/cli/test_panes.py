@@ -16,11 +16,13 @@ class Shown:
     def __init__(self) -> None:
         self.header: Header | None = None
         self.rows: list[tuple[str, int]] = []
+        self.lines: list[str] = []
         self.told: list[str] = []
 
     def show(self, header: Header, rows: Sequence[TreeRow]) -> None:
         self.header = header
         self.rows = [(row.id, row.depth) for row in rows]
+        self.lines = [f"{row.state} {row.last_line}" for row in rows]
 
     def tell(self, event: Event) -> None:
         self.told.append(event.id)
@@ -58,3 +60,29 @@ def test_an_event_says_which_list_it_is_about() -> None:
     pane.tell(Event(name="mortal.done", id="a", seconds=1.0, detail={}))
     pane.close(())
     assert view.told == ["one/a"]
+
+
+def test_a_list_that_has_ended_is_one_line_that_says_how_it_came_out() -> None:
+    """The others go on to be drawn, and it is not shown as if it ran."""
+    view = Shown()
+    panes = Panes(view, ["one", "two"])
+    one = Pane(panes, "one")
+    one.show(header("one", seconds=3.0, finished=1, total=3), tree("a"))
+    one.close([conclusion(ended) for ended in ("done", "reaped", "done")])
+    Pane(panes, "two").show(header("two", seconds=9.0, total=2), tree("b"))
+    assert view.rows == [("one", 0), ("two", 0), ("b", 1)]
+    assert view.lines[0] == "ended 2 done, 1 reaped"
+    assert view.header == Header(name="one, two", seconds=9.0, finished=3, total=5, restarts=0)
+
+
+def test_a_list_that_could_not_be_worked_on_is_not_shown() -> None:
+    """It never had a tree."""
+    view = Shown()
+    panes = Panes(view, ["one", "two"])
+    Pane(panes, "one").close(())
+    Pane(panes, "two").show(header("two", seconds=1.0), tree("b"))
+    assert view.rows == [("two", 0), ("b", 1)]
+
+
+def conclusion(ended: str) -> Conclusion:
+    return Conclusion(id="a", expected="done", ended=ended, reason="", restarts=0, seconds=1.0)
