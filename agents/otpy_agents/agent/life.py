@@ -239,6 +239,8 @@ class _AgentLife:
         desk.workplace.narrator.follow(self._label, post)
         desk.workplace.turns.follow(self._label, desk.places, post.assignment.id)
         stored = await desk.keeping.recall(post, self._work.context)
+        if post.pause is not None:  # under an earlier host: that of a dead one is not resumed yet
+            await self._rest()
         # A run that ended after its life was killed is good work too.
         run = await self._find() or post.run
         if run is not None:

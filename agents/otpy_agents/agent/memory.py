@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
+from attrs import asdict
+
 from otpy_agents.agent.course import Course, Courses
 from otpy_agents.errors import LedgerError, LedgerUnwritable, NameAlreadyExists
 from otpy_agents.store.records import AgentRow, AssignmentRecord, MoveRow, State
@@ -62,6 +64,7 @@ class Memory:
         self.disk = Disk(tell)
         self._places = {name: place for place, name in enumerate(self.listed)}
         self._moves: list[MoveRow] = []
+        self._rests: dict[str, Post] = {}
 
     # --- assignments ------------------------------------------------------------------------------
 
@@ -137,6 +140,11 @@ class Memory:
         self._moves.append(row)
         self.courses.news()  # Jake writes it down, unless the moved agent does so first
 
+    def note_rest(self, post: Post) -> None:
+        """Record that an agent rests for other causes; the next write stores them."""
+        self._rests[post.assignment.id] = post
+        self.courses.news()
+
     async def write_failures(self, post: Post) -> None:
         """Write down how often each failure came to an agent: one number for all hosts (C-16).
 
@@ -154,7 +162,7 @@ class Memory:
                 await self.ledger.agents.put_run(post.assignment.id, post.agent.state, run)
 
     async def write_moves(self) -> None:
-        """Write down how agents moved, as far as that is not done.
+        """Write down how agents moved, and why they rest, as far as that is not done.
 
         Raises:
             LedgerError: That cannot be done; the next call tries again.
@@ -165,6 +173,14 @@ class Memory:
         except LedgerError:
             self._moves[:0] = moves
             raise
+        while self._rests:
+            name, post = self._rests.popitem()
+            pauses = [asdict(pause) for pause in post.lasting]
+            try:
+                await self.ledger.agents.put_rest(name, post.agent.state, pauses, post.reply)
+            except LedgerError:
+                self._rests.setdefault(name, post)
+                raise
         if moves:
             self.disk.note_written()
 

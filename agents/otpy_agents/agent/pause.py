@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, final
 
 from attrs import field, frozen
 
-__all__ = ["AMOUNTS", "BUDGET", "OPERATOR", "QUESTION", "AgentPause", "Cure", "Pauses"]
+__all__ = ["AMOUNTS", "BUDGET", "OPERATOR", "QUESTION", "RULE", "AgentPause", "Cure", "Pauses"]
 
 OPERATOR: Final = "operator"
 """The cause of a pause that a person has asked for."""
 
 BUDGET: Final = "budget"
 """The cause of a pause of who has spent its budget."""
+
+RULE: Final = "rule:"
+"""The start of the cause of a pause of who has broken a rule; its name follows."""
 
 QUESTION: Final = "question"
 """The cause of a pause of who has asked a person."""
@@ -72,6 +75,14 @@ class AgentPause:
         """Whether a person has to say or to grant something before it can go on."""
         return self.by != OPERATOR
 
+    def outlasts_host(self, *, program: bool) -> bool:
+        """Whether it is kept for the next host, which looks at some causes anew by itself.
+
+        Args:
+            program: Whether it is one of a program, whose command each life is judged for.
+        """
+        return self.by != BUDGET and not (program and self.by.startswith(RULE))
+
     def needs(self, name: str) -> str:
         """Return why an agent of that name rests, and the action that a person has to take."""
         match self.cure:
@@ -105,6 +116,10 @@ class Pauses:
     def ask(self) -> bool:
         """Whether one of them asks a person."""
         return any(one.asks for one in self._all)
+
+    def __iter__(self) -> Iterator[AgentPause]:
+        """Iterate over them, oldest first."""
+        return iter(self._all)
 
     def __contains__(self, cause: str) -> bool:
         """Whether there is one for a cause."""

@@ -29,6 +29,7 @@ class Post:
         state: Where its agent stood when the host began.
         told: Gets every move.
         said: Gets every line that the agent says.
+        kept: Called when what is to be kept of its rest has changed: its pauses, or the answer.
 
     Attributes:
         key: As given.
@@ -57,6 +58,7 @@ class Post:
         state: AgentState,
         told: Callable[[Move], object],
         said: Callable[[str], object] = lambda _line: None,
+        kept: Callable[[], object] = lambda: None,
     ) -> None:
         self.key = key
         self.assignment = assignment
@@ -75,6 +77,7 @@ class Post:
         self.frozen: tuple[Orphan, ...] = ()
         self._told = told
         self._said = said
+        self._kept = kept
         self._pauses = Pauses()
         self._changed = asyncio.Event()
         self._boundary = asyncio.Event()
@@ -110,6 +113,12 @@ class Post:
     def pause(self) -> AgentPause | None:
         """Why it rests, or will at the next boundary of a turn; None if it does not."""
         return self._pauses.first
+
+    @property
+    def lasting(self) -> tuple[AgentPause, ...]:
+        """Its pauses that the next host has to know of."""
+        program = self.assignment.agent is None
+        return tuple(one for one in self._pauses if one.outlasts_host(program=program))
 
     def pause_for(self, pause: AgentPause) -> bool:
         """Let it rest from the next boundary of a turn on; return False if it will already."""
@@ -177,6 +186,7 @@ class Post:
         self._pauses = pauses
         self._changed.set()
         self._changed = asyncio.Event()
+        self._kept()
         return True
 
     def say(self, text: str) -> None:
@@ -189,6 +199,7 @@ class Post:
 
     def drop_told(self, reply: str, messages: int) -> None:
         """Drop the delivered reply, and that many delivered messages."""
-        if self.reply == reply:
+        if reply and self.reply == reply:
             self.reply = ""
+            self._kept()
         del self.messages[:messages]

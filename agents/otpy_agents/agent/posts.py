@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 from attrs import evolve
 
 from otpy_agents.agent.course import HOST_ENDED, Course
+from otpy_agents.agent.pause import QUESTION, AgentPause
 from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import AgentState, Happening, Move
 from otpy_agents.store.records import AgentRow
@@ -85,10 +86,19 @@ class Posts:
         def said(line: str) -> None:
             self._tell("mortal.output", name, line=line)
 
-        post = Post(key, assignment, state, moved, said)
+        def kept() -> None:
+            self._memory.note_rest(post)
+
+        post = Post(key, assignment, state, moved, said, kept)
         post.messages += self._folders.kept_messages(assignment)
         post.failures.update(stood.failures)
         post.last = stood.run
+        post.reply = stood.reply
+        for kept_pause in stood.pauses:
+            pause = AgentPause(**kept_pause)
+            post.pause_for(pause)
+            if pause.by == QUESTION:  # whoever looks at this host has not seen it
+                self._tell("operator.asked", name, question=pause.why)
         if state is not AgentState.WORKING:
             # Its wait, and the verification of its work, ended with its host.
             for happening in (Happening.ANSWERED, Happening.WOKEN, Happening.FAILED):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import final
+from typing import Any, final
 
 import aiosqlite
 from attrs import field, frozen
@@ -124,6 +124,8 @@ class AgentRow:
         why: Why it stands there; empty if there is nothing to say.
         failures: How often each failure came, under all hosts (C-16).
         run: The run that works for it, or has ended and was not taken in; empty for none.
+        pauses: Why it rests, as `AgentPause` has it; empty if it does not.
+        reply: A person's answer that it has not been told; empty for none.
     """
 
     assignment: str
@@ -131,6 +133,8 @@ class AgentRow:
     why: str = ""
     failures: Mapping[str, int] = field(factory=dict[str, int], hash=False)
     run: str = ""
+    pauses: tuple[Mapping[str, str], ...] = field(default=(), hash=False)
+    reply: str = ""
 
 
 @frozen(kw_only=True)
@@ -225,12 +229,35 @@ class AgentRows:
 
         await self._file.change(work)
 
+    async def put_rest(
+        self, assignment: str, state: str, pauses: Sequence[Mapping[str, str]], reply: str
+    ) -> None:
+        """Keep why an agent rests, and what it was answered, replacing what was kept.
+
+        Args:
+            assignment: Its assignment.
+            state: Where it stands; written down only if nothing is known of that.
+            pauses: As in `AgentRow`.
+            reply: As in `AgentRow`.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "INSERT INTO agent (assignment, state, pauses, reply) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (assignment) DO UPDATE SET"
+                " pauses = excluded.pauses, reply = excluded.reply",
+                (assignment, state, json.dumps(list(pauses)), reply),
+            )
+
+        await self._file.change(work)
+
     async def all(self) -> tuple[AgentRow, ...]:
         """Return where each agent stands, of assignments that are not listed too."""
         rows = await self._file.rows(
-            "SELECT assignment, state, why, failures, run FROM agent ORDER BY assignment"
+            "SELECT assignment, state, why, failures, run, pauses, reply FROM agent"
+            " ORDER BY assignment"
         )
-        return tuple(AgentRow(**{**row, "failures": json.loads(row["failures"])}) for row in rows)
+        return tuple(_agent(row) for row in rows)
 
     async def moves(self, assignment: str) -> tuple[MoveRow, ...]:
         """Return the moves of an agent, oldest first."""
@@ -253,3 +280,11 @@ class AgentRows:
         """Return the text kept under a name; None if there is none."""
         rows = await self._file.rows("SELECT text FROM document WHERE name = ?", (name,))
         return str(rows[0]["text"]) if rows else None
+
+
+def _agent(row: Mapping[str, Any]) -> AgentRow:
+    parsed: dict[str, Any] = {
+        "failures": json.loads(row["failures"]),
+        "pauses": tuple(json.loads(row["pauses"])),
+    }
+    return AgentRow(**{**row, **parsed})

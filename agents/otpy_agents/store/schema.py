@@ -100,11 +100,17 @@ _UNIX: Final = (
 )
 """Since version 8: moments are Unix seconds; before, they were text."""
 
+_PAUSES: Final = """
+ALTER TABLE agent ADD COLUMN pauses TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE agent ADD COLUMN reply TEXT NOT NULL DEFAULT '';
+"""
+"""Since version 9: why an agent rests, and a person's answer that it has not been told."""
+
 LEDGER: Final = FileKind(
     noun="a work list ledger",
     application=0x6F747079,  # "otpy"
-    newest=8,
-    tables=_TABLES + _AGENTS + _FAILURES + _RUNS + _TOLD + _UNIX,
+    newest=9,
+    tables=_TABLES + _AGENTS + _FAILURES + _RUNS + _TOLD + _UNIX + _PAUSES,
     mode=0o600,
     upgrades={
         1: _AGENTS,
@@ -114,5 +120,6 @@ LEDGER: Final = FileKind(
         5: _TOLD,
         6: _NO_COMMANDS,
         7: _UNIX,
+        8: _PAUSES,
     },
 )

@@ -14,7 +14,7 @@ import structlog
 
 from otpy import Crashed, console_logger
 from otpy_agents.agent.budgets import budget_pause
-from otpy_agents.agent.pause import AgentPause
+from otpy_agents.agent.pause import RULE, AgentPause
 from otpy_agents.errors import BudgetRenewed, GangFailed, WorkerStalled
 from otpy_agents.worklist.gang import GangAction, GangWatch
 from otpy_monitors import (
@@ -126,7 +126,7 @@ class Consequences:
                 desk.tell("operator.notified", name, detail=str(finding))
                 self._tell_parent(name, finding)
             case Action.PAUSE:
-                self._pause(name, f"rule:{finding.rule.name}", str(finding))
+                self._pause(name, f"{RULE}{finding.rule.name}", str(finding))
             case Action.WARN:
                 self._warn(name, str(finding))
             case Action.REAP:
@@ -139,7 +139,7 @@ class Consequences:
             is_new = name not in self._pool.courses.ending
             self._pool.reap(name, str(finding))
         else:
-            is_new = self._pause(name, f"rule:{finding.rule.name}", str(finding))
+            is_new = self._pause(name, f"{RULE}{finding.rule.name}", str(finding))
         if is_new:  # it is tried again with whatever the agent does until it rests
             desk.tell("operator.notified", name, detail=str(finding))
 

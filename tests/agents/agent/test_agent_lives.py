@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-import pytest
-
 from otpy_agents.agent.prompts import CHECKPOINTS, GUIDE
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
@@ -232,19 +230,21 @@ async def test_a_tool_that_is_spent_on_counts_once(world: World) -> None:
     ]
 
 
-@pytest.mark.parametrize("asks", [False, True])
-async def test_what_an_agent_waited_for_goes_with_its_host(world: World, asks: bool) -> None:
-    """Under the next host the agent works, and its state is told as such (TREE-25)."""
-    end = Ask(question="?") if asks else Hang()
-    world.sandbox.scripts["a"] = [Script(UseTool(), end), Script(Say(text="x", after=9.0))]
-    async with world.running(agent("a")):
-        await asyncio.sleep(5)
-        if not asks:
-            world.pool.mortal("a").pause("lunch")
-        await asyncio.sleep(5)
-        assert world.pool.mortal("a").state.startswith("waiting_for_")
+async def test_a_wait_that_is_over_by_then_goes_with_its_host(world: World) -> None:
+    """Under the next host the agent works, and its state is told as such (TREE-25).
+
+    It had no budget, and the list has more by now. A pause and a question go on, see
+    `test_pauses_over_hosts.py`.
+    """
+    world.sandbox.scripts["a"] = [
+        Script(Spend(input=500), UseTool(), Hang()),
+        Script(Say(text="x", after=9.0)),
+    ]
+    async with world.running("[list]\ntokens = 200\n" + agent("a")):
+        await asyncio.sleep(10)
+        assert world.pool.mortal("a").state == "waiting_for_input"
     world.told.clear()
-    async with world.running(agent("a")) as root:
+    async with world.running("[list]\ntokens = 9000\n" + agent("a")) as root:
         await asyncio.sleep(5)
         assert world.pool.mortal("a").state == "working"
         await root.wait()
