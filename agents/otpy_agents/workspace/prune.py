@@ -29,24 +29,27 @@ async def prune(git: Git, path: Path, snapshot: str) -> tuple[str, ...]:
     for entry in _parts(listed.out):
         about, _, name = entry.partition("\t")
         (modules if about.startswith("160000") else folders).append(name)
-    await run_sync(_open_up, path, folders)
+    odd = await run_sync(_open_up, path, folders)
     # No exclusions: what is ignored counts as everything else does.
     others = await git.run(path, "ls-files", "--others", "--directory", "-z")
-    return await run_sync(_prune, path, _parts(others.out), folders, modules)
+    return await run_sync(_prune, path, [*_parts(others.out), *odd], folders, modules)
 
 
 def _parts(out: bytes) -> list[str]:
     return [part for part in os.fsdecode(out).split("\0") if part]
 
 
-def _open_up(path: Path, folders: Iterable[str]) -> None:
+def _open_up(path: Path, folders: Iterable[str]) -> list[str]:
     """Give back the rights to list and to empty folders, which git does not store.
 
     Args:
         path: The work tree.
         folders: Those of the snapshot, each behind the one it is in.
+
+    Returns:
+        What is in them and no kind of file that git lists: a FIFO, a socket.
     """
-    plain = {""}
+    plain, odd = {""}, list[str]()
     for name in ("", *folders):
         folder = path / name
         if name.rpartition("/")[0] not in plain or folder.is_symlink() or not folder.is_dir():
@@ -55,6 +58,14 @@ def _open_up(path: Path, folders: Iterable[str]) -> None:
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & stat.S_IRWXU != stat.S_IRWXU:
             folder.chmod(mode | stat.S_IRWXU)
+        with os.scandir(folder) as entries:
+            odd += [f"{name}/{one.name}".lstrip("/") for one in entries if _is_odd(one)]
+    return odd
+
+
+def _is_odd(entry: os.DirEntry[str]) -> bool:
+    is_file, is_folder = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
+    return not (is_file or is_folder or entry.is_symlink())
 
 
 def _prune(

@@ -8,6 +8,7 @@ if they were not; then its work tree is discarded.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -235,20 +236,24 @@ class StepTrees:
         """Return the git folder that all work trees of the repository share."""
         return (await self._repository.where()).common
 
-    @_writes
     async def overlook(self, path: str) -> None:
         """Have git ignore a file of ours in the work trees of the repository.
+
+        Nothing happens where git's list of those files is a link, or cannot be written.
 
         Args:
             path: Path in the repository.
         """
         exclude = (await self._repository.where()).common / "info/exclude"
-        text = exclude.read_text(errors="replace") if exclude.is_file() else ""
-        if f"/{path}" not in text.splitlines():
-            exclude.parent.mkdir(exist_ok=True)
-            gap = "\n" if text and not text.endswith("\n") else ""
-            with exclude.open("a") as file:
-                file.write(f"{gap}/{path}\n")
+        if exclude.is_symlink():  # a person has one list for several repositories
+            return
+        with contextlib.suppress(OSError):
+            text = exclude.read_text(errors="replace") if exclude.is_file() else ""
+            if f"/{path}" not in text.splitlines():
+                exclude.parent.mkdir(exist_ok=True)
+                gap = "\n" if text and not text.endswith("\n") else ""
+                with exclude.open("a") as file:
+                    file.write(f"{gap}/{path}\n")
 
     @_writes
     async def worker_mounts(self, tree: StepTree) -> tuple[Mount, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,7 +207,7 @@ async def test_what_gates_leave_behind_can_be_deleted(git: GitWorld, trees: Step
 async def test_a_pruned_work_tree_has_what_is_applied_and_nothing_else(
     git: GitWorld, trees: StepTrees, tmp_path: Path
 ) -> None:
-    """The rest is named: ignored files, repositories, what is in submodules, empty folders."""
+    """The rest is named: ignored files, repositories, FIFOs, what is in submodules."""
     outside = tmp_path / "outside"
     git.write(outside, {"theirs.txt": "theirs\n"})
     for name in ("module", "deep/module", "linked", "way.log/module"):
@@ -219,6 +220,8 @@ async def test_a_pruned_work_tree_has_what_is_applied_and_nothing_else(
     git.write(tree.path, {"nested/x": "", "deep/.git/HEAD": ""})
     (tree.path / "new/empty/deeper").mkdir(parents=True)
     (tree.path / "links.log").symlink_to(outside)
+    for name in ("deep/pipe", "pipe"):
+        os.mkfifo(tree.path / name)
     (tree.path / "linked").rmdir()
     (tree.path / "linked").symlink_to(outside)
     remove_tree(tree.path / "way.log")
@@ -226,8 +229,8 @@ async def test_a_pruned_work_tree_has_what_is_applied_and_nothing_else(
     for folder in (tree.path / "b", tree.path / "new", outside):
         folder.chmod(0o500)
     changes = await trees.changes(tree)
-    rest = ("b", "deep/.git", "linked", "links.log", "module", "nested", "new/empty")
-    assert await trees.prune(changes) == (*rest, "new/x.log", "way.log", "x.log")
+    rest = ("b", "deep/.git", "deep/pipe", "linked", "links.log", "module", "nested", "new/empty")
+    assert await trees.prune(changes) == (*rest, "new/x.log", "pipe", "way.log", "x.log")
     assert git.files(tree.path) == {"deep/b.txt": "b\n", ".gitignore": "*.log\n", **work}
     folders = {path.relative_to(tree.path) for path in tree.path.rglob("*") if path.is_dir()}
     modules = {"deep/module", "linked", "module", "way.log/module"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -505,6 +506,20 @@ async def test_the_file_of_circuits_is_not_seen_by_the_git_of_the_user(site: Eng
         assert (site.repository / ".supervisor/circuits.json").exists()
         assert not site.status
         assert exclude.read_text() == "theirs\n/.supervisor/circuits.json\n"
+
+
+async def test_a_list_of_ignored_files_that_repositories_share_is_left_alone(
+    site: EngineSite, tmp_path: Path
+) -> None:
+    """The engine works, and the list of the person has no line of ours."""
+    site.make({})
+    exclude, shared = site.repository / ".git/info/exclude", tmp_path / "shared"
+    shared.write_text("theirs\n", encoding="utf-8")
+    exclude.unlink(missing_ok=True)
+    exclude.symlink_to(shared)
+    end = await site.run(Agents(writing()))
+    assert end.cause is None
+    assert shared.read_text() == "theirs\n"
 
 
 # --- what is wrong before anything begins ---------------------------------------------------------
