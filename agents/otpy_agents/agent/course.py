@@ -134,6 +134,10 @@ class Course:
         """Forget where its agent stood, which its post knows from now on."""
         return evolve(self, stood=None)
 
+    def close_post(self, stood: AgentRow | None) -> Course:
+        """Remember again where its agent stood, as the start that its post was for was refused."""
+        return evolve(self, stood=stood)
+
 
 class Waits(StrEnum):
     """What an assignment waits for before it is begun."""

@@ -214,6 +214,7 @@ class MortalPool:
         if self._desk.hindrance(assignment) is Waits.PLACE:  # budgets are for its preflight
             raise MaxChildren(POOL, f"{self.places.capacity} work")
         spec, memory, added = mortal_spec(self._desk, assignment), self._desk.memory, False
+        stood = self.courses[name].stood
         self._starting.add(name)
         self.courses.news(name)  # Jake must not end the tree meanwhile
         self.places.enter(name)
@@ -225,6 +226,7 @@ class MortalPool:
             if added:
                 await memory.unlist(name)
                 self.forget(name)
+                self.courses.change(name, partial(Course.close_post, stood=stood))
             if isinstance(error.__cause__, PreflightFailed):
                 raise error.__cause__ from None
             raise

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from attrs import evolve
 
-from otpy_agents.errors import AgentRefused
+from otpy_agents.errors import AgentRefused, PreflightFailed
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AgentRow, State
 from otpy_agents.store.sessions import FileSessions
@@ -118,3 +119,28 @@ async def test_who_is_retried_rests_no_longer(world: World) -> None:
     async with world.running(PROGRAM) as root:
         await root.wait()
     assert world.known["a"].state is State.DONE
+
+
+async def test_a_refused_spawn_forgets_no_question(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is spawned once more, when nothing speaks against it, still waits for the answer."""
+    asks = Script(Ask(question="Which port?"))
+    world.sandbox.scripts = {"a": [Script(Hang()), Script(Hang())], "b": [asks]}
+    monkeypatch.setenv("PORT", "1")
+    async with world.running(ASKS):
+        await asyncio.sleep(5.0)
+        added = evolve(world.project.assignments[0], id="b", needs_env=("PORT",))
+        await world.pool.spawn(added)
+        await asyncio.sleep(10.0)
+    world.forget()
+    monkeypatch.delenv("PORT")
+    async with world.running(ASKS):
+        await asyncio.sleep(5.0)
+        with pytest.raises(PreflightFailed):
+            await world.pool.spawn(added)
+        monkeypatch.setenv("PORT", "1")
+        b = await world.pool.spawn(added)
+        await asyncio.sleep(10.0)
+        assert (b.state, b.paused and b.paused.by) == ("waiting_for_input", "question")
+        assert [one.agent for one in world.sandbox.played] == ["a"]
