@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from otpy import SupervisorSpec
+    from otpy_agents.agent.budgets import Budgets
     from otpy_agents.agent.desk import Desk
     from otpy_agents.agent.memory import Disk
     from otpy_agents.agent.workplace import Workplace
@@ -40,7 +41,7 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
         partial(on_finding, projects),
         rules=workplace.rules,
         bookkeeper=workplace.budgets.bookkeeper,
-        ledger_store=_PatientDocument(document, memory.disk),
+        ledger_store=_PatientDocument(document, workplace.budgets, memory.disk),
         chores=_chores(workplace, projects),
         dry_run=workplace.hygiene_dry_run,
         watch_loop=workplace.watch_loop,
@@ -51,8 +52,9 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
 class _PatientDocument:
     """The same document for its keeper, which waits for the disk as every writer does."""
 
-    def __init__(self, document: BudgetDocument, disk: Disk) -> None:
+    def __init__(self, document: BudgetDocument, budgets: Budgets, disk: Disk) -> None:
         self._document = document
+        self._budgets = budgets
         self._disk = disk
 
     async def load(self) -> dict[str, Any] | None:
@@ -60,13 +62,16 @@ class _PatientDocument:
         return await self._document.load()
 
     async def save(self, plain: dict[str, Any]) -> None:
-        """Save `plain` as soon as the disk takes it; a keeper that ends waits for no disk."""
+        """Save the ledger as soon as the disk takes it; a keeper that ends waits for no disk.
+
+        It is saved as it is then: others may have saved newer numbers than `plain` meanwhile.
+        """
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             with contextlib.suppress(LedgerUnwritable):
                 await self._document.save(plain)
         else:
-            await self._disk.until_written(partial(self._document.save, plain))
+            await self._disk.until_written(self._budgets.save)
 
 
 def on_finding(projects: Sequence[Project], finding: Finding) -> None:

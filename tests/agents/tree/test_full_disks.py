@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -93,6 +94,24 @@ async def test_the_keeper_of_budgets_waits_for_the_disk_as_others_do(world: Worl
         assert asyncio.get_running_loop().time() - began < 1.0
         disk.full = False
     assert not [one for one in world.reports if isinstance(one, ChildExited) and one.path == keeper]
+
+
+async def test_a_grant_in_an_outage_is_not_undone_by_older_numbers(world: World) -> None:
+    """What the keeper of budgets saves when the disk takes it are the numbers of that moment."""
+    world.sandbox.scripts["a"] = [Script(UseTool(lasts=900.0))]
+    async with world.running(agent("a", tokens=500)):
+        await asyncio.sleep(20.0)
+        disk = FullDisk().below(world.ledger)
+        await asyncio.sleep(200.0)
+        disk.full = False
+        await typed(world, "grant", agent="a", tokens=1000)
+        stored: set[int] = set()
+        for _ in range(400):
+            plain = json.loads(await world.ledger.agents.get("budget") or "")
+            (limit,) = (one["pots"]["tokens"]["limit"] for one in plain["accounts"][1:])
+            stored.add(limit)
+            await asyncio.sleep(0.1)
+    assert stored == {1500}
 
 
 async def test_how_a_life_went_is_written_when_there_is_room(world: World) -> None:
