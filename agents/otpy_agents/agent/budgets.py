@@ -221,14 +221,22 @@ def budget_pause(account: str, owner: str, kind: str, why: str) -> AgentPause:
     return AgentPause(by=BUDGET, why=why, account="" if owner == account else owner, kind=kind)
 
 
-async def kept_budgets(rows: AgentRows) -> Budgets:
-    """Return the budgets that the ledger of a list keeps while no host works on it.
+async def kept_budgets(rows: AgentRows, work: WorkList | None) -> Budgets:
+    """Return the budgets that the ledger of a list keeps, as the next host will hold them.
+
+    Args:
+        rows: Where they are kept.
+        work: The list, whose numbers may be others by now; None if it is not known.
 
     Raises:
-        BudgetError: They cannot be read.
+        BudgetError: They cannot be read, or a limit of the list is wider than what is above it.
         LedgerError: The ledger cannot be.
     """
     document = BudgetDocument(rows)
     budgets = Budgets(Feed(), await load_ledger(document))
     budgets.store = document
+    if work is not None:
+        budgets.declare_list(work.name, work)
+        for one in work.assignments:
+            budgets.declare(f"{work.name}/{one.id}", work.name, one)
     return budgets

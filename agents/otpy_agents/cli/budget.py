@@ -18,6 +18,7 @@ from otpy_agents.errors import CommandRefused, HostGone
 from otpy_agents.operator import CommandRefusal, ask
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.tree.grants import amounts_of, grant_each
+from otpy_agents.worklist.reader import read
 
 __all__ = ["budget"]
 
@@ -94,12 +95,14 @@ async def _granted_on_disk(tree: KnownTree, agent: str, given: dict[str, float])
     Raises:
         CommandRefused: There is no such account, or it cannot have that.
         BudgetError: What is spent cannot be read.
+        InvalidWorkList: The list is wrong, or cannot be read.
     """
     path = tree.ledger
     if not path.exists():
         raise CommandRefused(f"{path}: got no file, wanted a ledger; `{tree.up()}` makes one")
     async with Ledger(path) as ledger:
-        budgets = await kept_budgets(ledger.agents)
+        work = None if tree.list is None else read(Path(tree.list))
+        budgets = await kept_budgets(ledger.agents, work)
         accounts = budgets.ledger.accounts
         # An assignment may be called as its list is; then it is the one that is meant.
         meant = [one for one in accounts if one.endswith(f"/{agent}")] or [

@@ -135,18 +135,14 @@ async def _retried_on_disk(tree: KnownTree, ids: tuple[str, ...]) -> dict[str, s
 
 
 async def _spent(tree: KnownTree, ledger: Ledger) -> dict[str, str]:
-    """Return the programs that the next host would reap, each with why, and what to type first.
-
-    The list may have other numbers by now than its last host knew.
-    """
+    """Return the programs that the next host would reap, each with why, and what to type first."""
     if tree.list is None:
         return {}
-    work, budgets = read(Path(tree.list)), await kept_budgets(ledger.agents)
-    budgets.declare_list(work.name, work)
+    work = read(Path(tree.list))
+    budgets = await kept_budgets(ledger.agents, work)
     spent: dict[str, str] = {}
     for one in work.assignments:
         account = f"{work.name}/{one.id}"
-        budgets.declare(account, work.name, one)
         pause = budgets.spent_up(account) if one.agent is None else None
         if pause is not None:
             grant = what_to_type(one.id, pause.by, tree, pause.account, pause.kind)

@@ -94,6 +94,27 @@ def test_another_number_in_the_list_is_more_too(second: SecondTerminal) -> None:
     assert second.site.run()[1].summary() == {"a": "done"}
 
 
+def test_a_grant_is_more_than_the_number_that_the_list_has_now(second: SecondTerminal) -> None:
+    """`retry` says what to type, and believes it when that is done."""
+    second.site.write(shell("a", CHATTERS), output_bytes=200)
+    assert second.site.run()[1].summary() == {"a": "reaped"}
+    (second.folder / "quiet").touch()
+    second.site.write(shell("a", CHATTERS), output_bytes=250)
+    assert second.type("retry", "a").exit_code == 1
+    said = second.done("budget", "grant", "w", "--bytes", "5000", "--list", "w.toml")
+    assert said.startswith("w: 5000 output_bytes more (4950 left)")
+    second.done("retry", "a")
+    assert second.site.run()[1].summary() == {"a": "done"}
+
+
+def test_a_first_number_of_the_list_can_be_granted_more_at_once(second: SecondTerminal) -> None:
+    """No host has known it yet."""
+    second.site.write(shell("a", CHATTERS))
+    second.site.run()
+    second.site.write(shell("a", CHATTERS), output_bytes=250)
+    second.done("budget", "grant", "w", "--bytes", "5000", "--list", "w.toml")
+
+
 @pytest.mark.parametrize("words", [[], ["a", "--reaped"]])
 def test_who_is_retried_has_to_be_plain(second: SecondTerminal, words: list[str]) -> None:
     """One line says what is wanted."""
