@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, final
@@ -15,6 +16,7 @@ from otpy_agents.agent.persistence import Persistence
 from otpy_agents.agent.places import Places
 from otpy_agents.agent.posts import Posts
 from otpy_agents.agent.workplace import Workplace
+from otpy_agents.errors import InvalidTreeSetting
 from otpy_agents.run.host.walls import said_of
 from otpy_agents.store.records import AgentRow, AssignmentRecord, Outcome
 from otpy_agents.workspace import ChangesetOwner
@@ -182,5 +184,15 @@ class Desk:
         self.folders.keep_messages(post.assignment, post.messages)
 
     async def verify(self, assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:
-        """Return the complaint about an agent's work; None if there is none."""
-        return None if self._verifier is None else await self._verifier(assignment, cwd, answer)
+        """Return the complaint about an agent's work; None if there is none.
+
+        Raises:
+            InvalidTreeSetting: The verifier returned nothing to await.
+        """
+        if self._verifier is None:
+            return None
+        found = self._verifier(assignment, cwd, answer)
+        if not inspect.isawaitable(found):
+            got = f"{found!r:.100} from {self._verifier!r:.100}"
+            raise InvalidTreeSetting("verifier", got, "an awaitable")
+        return await found

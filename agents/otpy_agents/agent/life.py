@@ -33,6 +33,7 @@ from otpy_agents.errors import (
     GitMissing,
     InvalidChangeset,
     InvalidRunSetting,
+    InvalidTreeSetting,
     LedgerError,
     LedgerUnwritable,
     NotARepository,
@@ -386,7 +387,10 @@ class _AgentLife:
             feed.tell(activity.RestEnded(post.key, clock()))
             if failure is not None:
                 return failure
-        return await desk.verify(post.assignment, self._cwd, answer)
+        try:
+            return await desk.verify(post.assignment, self._cwd, answer)
+        except InvalidTreeSetting as error:  # no other life could verify its work either
+            await end_here(desk, post.assignment.id, str(error), failed=True)
 
     async def _failed(self, result: RunResult) -> None:
         failure, message = failure_of(result), result.error or ""

@@ -120,6 +120,7 @@ async def open_app(
         failures: What failures of agents mean; None for the default table.
         verifier: Looks into what an agent did that says that it is done: called with its
             assignment, its work directory and its answer, it returns what is wrong, or None.
+            That is awaited; what cannot be awaited ends the agent, with that as the reason.
         fates: What becomes of the work of an agent that is restarted; None for the default.
         branches: Specs of more children of the root, started last and stopped first.
         hooks: More receivers of the tree's reports.
@@ -210,7 +211,7 @@ def _check(
     for name, got, right, wanted in (
         ("chaos", chaos, rate, "kills per second as a number from 0"),
         ("failures", failures, isinstance(failures, FailureTable | None), "a FailureTable"),
-        ("verifier", verifier, verifier is None or _is_async(verifier), "an async function"),
+        ("verifier", verifier, verifier is None or callable(verifier), "a function"),
         ("fates", fates, isinstance(fates, Fates | None), "a Fates"),
         ("branches", branches, _are_specs(branches), "a list of specs of children"),
         ("hooks", hooks, isinstance(hooks, Sequence), "a list of functions of one report"),

@@ -249,6 +249,17 @@ async def test_the_verifier_of_the_program_is_asked_too(world: World, commands: 
     assert asked == [2]
 
 
+async def test_a_verifier_that_cannot_be_awaited_ends_the_agent_once_it_is_asked(
+    world: World,
+) -> None:
+    """No agent works twice for it, and the reason says what it returned."""
+    world.project_settings["verifier"] = print
+    known = await world.run(agent("a"))
+    assert known["a"].state is State.REAPED
+    assert "verifier: got None from <built-in function print>, wanted an awa" in known["a"].reason
+    assert len(world.sandbox.played) == 1
+
+
 async def test_a_program_that_is_not_there_is_found_out_before(world: World) -> None:
     """An agent whose work cannot be verified is not started (TREE-40)."""
     known = await world.run(checked("a", "no-such-program"))
