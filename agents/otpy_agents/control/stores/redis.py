@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Self, final
@@ -58,6 +58,8 @@ _TYPED: Final = 200
 """Letters of an entry that a person may be asked to type."""
 
 _PATIENCE: Final = 5.0
+"""Seconds that a server may take to answer, or to come back."""
+
 _GIVEN_UP: Final = 1.0
 """Seconds for giving up the lease, which runs out by itself if the server hangs."""
 
@@ -119,7 +121,7 @@ class RedisControl(ControlStore, OpenedWhole):
         await super().__aenter__()
         try:
             with self._reached():
-                await self._states.ping()  # a server may hang, and Ctrl-C ends the wait
+                await _patiently(self._states.ping)  # Ctrl-C ends the wait
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
@@ -155,7 +157,7 @@ class RedisControl(ControlStore, OpenedWhole):
     async def load(self) -> ProjectState:
         """See `ControlStore.load`."""
         with self._reached():
-            text = await self._states.get(self._key)
+            text = await _patiently(lambda: self._states.get(self._key))
         if text is None:
             raise StateMissing(str(self._place))
         return read_state(text)
@@ -182,7 +184,7 @@ class RedisControl(ControlStore, OpenedWhole):
         with self._reached():
             while True:
                 async with self._states.pipeline() as pipe:
-                    await pipe.watch(self._key, *self._lease_keys)
+                    await _watch(pipe, self._key, *self._lease_keys)
                     found = await pipe.get(self._key)
                     if found is None and not fresh:
                         raise StateMissing(str(self._place))
@@ -200,7 +202,7 @@ class RedisControl(ControlStore, OpenedWhole):
                             await pipe.execute()
                             return text
                     except _LOST:
-                        if await self._states.get(self._key) != text:
+                        if await _patiently(lambda: self._states.get(self._key)) != text:
                             raise
                         return text
 
@@ -234,6 +236,7 @@ class RedisControl(ControlStore, OpenedWhole):
         """See `ControlStore.push`."""
         entries = [self._text(one.to_json()) for one in tasks]
         with self._reached(self._queue):
+            await _patiently(self._tasks_db.ping)
             try:
                 await self._tasks_db.lpush(self._queue, *entries)  # one command: all or none
             except _LOST:
@@ -245,7 +248,7 @@ class RedisControl(ControlStore, OpenedWhole):
     async def reserve(self) -> ControlTask | None:
         """See `ControlStore.reserve`."""
         with self._reached(self._queue):
-            entry = await self._tasks_db.lindex(self._reserved, -1)
+            entry = await _patiently(lambda: self._tasks_db.lindex(self._reserved, -1))
             if entry is None:
                 entry = await self._tasks_db.lmove(self._queue, self._reserved, "RIGHT", "LEFT")
         if entry is None:
@@ -273,7 +276,7 @@ class RedisControl(ControlStore, OpenedWhole):
     async def settle(self, task_id: str) -> None:
         """See `ControlStore.settle`."""
         with self._reached(self._queue):
-            for entry in await self._tasks_db.lrange(self._reserved, 0, -1):
+            for entry in await self._listed(self._reserved):
                 task = self._read(entry)
                 if isinstance(task, ControlTask) and task.task_id == task_id:
                     await self._tasks_db.lrem(self._reserved, 1, entry)
@@ -292,9 +295,13 @@ class RedisControl(ControlStore, OpenedWhole):
 
     async def _entries(self) -> list[str]:
         """Return what is in the queue, oldest first; what is reserved is the oldest."""
-        reserved = await self._tasks_db.lrange(self._reserved, 0, -1)
-        waiting = await self._tasks_db.lrange(self._queue, 0, -1)
+        reserved = await self._listed(self._reserved)
+        waiting = await self._listed(self._queue)
         return [*reversed(reserved), *reversed(waiting)]
+
+    async def _listed(self, key: str) -> list[str]:
+        entries: list[str] = await _patiently(lambda: self._tasks_db.lrange(key, 0, -1))
+        return entries
 
     # --- the lease --------------------------------------------------------------------------------
 
@@ -322,7 +329,7 @@ class RedisControl(ControlStore, OpenedWhole):
     async def _take(self) -> None:
         while True:
             async with self._states.pipeline() as pipe:
-                await pipe.watch(*self._lease_keys)
+                await _watch(pipe, *self._lease_keys)
                 found = await pipe.get(self._lease_key)
                 if found is not None and (lives := _living(found)):
                     raise ProjectHeld(str(self._place), lives)
@@ -342,7 +349,7 @@ class RedisControl(ControlStore, OpenedWhole):
             await asyncio.sleep(_RENEWED)
             with contextlib.suppress(*_OUT), self._reached():
                 async with self._states.pipeline() as pipe:
-                    await pipe.watch(*self._lease_keys)
+                    await _watch(pipe, *self._lease_keys)
                     if not await self._other(pipe):
                         pipe.multi()
                         pipe.set(self._lease_key, self._holder, px=int(1000 * _LEASE))
@@ -360,6 +367,28 @@ class RedisControl(ControlStore, OpenedWhole):
             return _living(found) or "another process"
         is_last = await pipe.get(self._fencing_key) == str(self._number)
         return "" if is_last else "another host"
+
+
+async def _patiently(read: Callable[[], Awaitable[Any]]) -> Any:
+    """Read, and read again for a while if the connection is lost, as a read changes nothing.
+
+    A server closes connections that are idle, and redis-py learns of it by the next command: each
+    write has a read before it, which finds that out.
+    """
+    clock = asyncio.get_running_loop().time
+    end = clock() + _PATIENCE
+    while True:
+        try:
+            return await read()
+        except ConnectionLost as error:
+            _obey()
+            if isinstance(error, AuthenticationError) or clock() >= end:
+                raise
+            await asyncio.sleep(_LOOK)
+
+
+async def _watch(pipe: Any, *keys: str) -> None:
+    await _patiently(lambda: pipe.watch(*keys))
 
 
 @contextlib.contextmanager

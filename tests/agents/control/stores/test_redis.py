@@ -271,8 +271,68 @@ async def test_a_task_whose_answer_is_lost_comes_first_the_next_time(
     assert plain(port, 2, "LLEN", "queue:tasks:reserved") == "1"
 
 
-async def test_a_server_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
+async def test_a_connection_that_the_server_closed_is_made_again(port: int, tmp_path: Path) -> None:
+    """CTL-63: it closes idle ones, as during a long attempt, and each operation goes on."""
+
+    def close() -> None:
+        plain(port, 0, "CLIENT", "KILL", "TYPE", "normal")
+
+    async with store(port, tmp_path) as redis:
+        close()
+        await orders.init_state(redis, ExecutionMode.AUTO, fresh=False, actor="ann")
+        for name in "ab":
+            close()
+            await redis.push([ControlTask.of_json({**TASK, "task_id": name})])
+        close()
+        async with redis.lease():
+            close()
+            state = await redis.load()
+            close()
+            await redis.change(state, evolve(state, iteration=7))
+            close()
+            task = await redis.reserve()
+            assert task is not None
+            close()
+            await redis.settle(task.task_id)
+        close()
+        assert [one.task_id for one in await redis.queued()] == ["b"]
+        assert (await redis.load()).iteration == 7
+
+
+async def test_a_server_that_starts_anew_is_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CTL-63: what is read waits for it."""
+    monkeypatch.setattr(module, "_PATIENCE", PATIENCE)
+    argv = [program("redis-server"), "--dir", str(tmp_path), "--appendonly", "yes", "--port"]
+    with running(lambda port: [*argv, str(port)]) as port:
+        redis = await store(port, tmp_path).__aenter__()
+        await redis.push([ControlTask.of_json(TASK)])
+    try:
+        queued = asyncio.create_task(redis.queued())
+        await asyncio.sleep(0.3)
+        assert not queued.done()
+        with running(lambda _: [*argv, str(port)], port=port):
+            assert [one.task_id for one in await queued] == ["task-001"]
+    finally:
+        await redis.__aexit__(None, None, None)
+
+
+async def test_who_waits_for_a_server_that_is_away_can_be_cancelled(tmp_path: Path) -> None:
+    """Ctrl-C ends a command at once."""
+    opening = asyncio.create_task(store(9, tmp_path).__aenter__())
+    await asyncio.sleep(0.4)
+    opening.cancel()
+    done, _ = await asyncio.wait({opening}, timeout=1.0)
+    assert done
+    assert opening.cancelled()
+
+
+async def test_a_server_that_is_away_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No server listens there."""
+    monkeypatch.setattr(module, "_PATIENCE", 0.5)
     with pytest.raises(StoreUnreachable, match=r"redis://127.0.0.1:9 .*wanted a Redis server"):
         async with store(9, tmp_path):
             pytest.fail("opened")
