@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from otpy_agents.control.stores import ControlStore
@@ -37,7 +38,8 @@ def refuse_foreign(folder: Path, store: ControlStore) -> None:
         FolderTaken: It is.
     """
     mark = _mark(folder)
-    owner = str(mark.readlink()) if mark.is_symlink() else _owner(store)
+    # As it was written: a path would say `a/b` for the key `a//b`.
+    owner = os.readlink(mark) if mark.is_symlink() else _owner(store)  # noqa: PTH115
     if owner != _owner(store):
         raise FolderTaken(folder, owner, mark)
 
