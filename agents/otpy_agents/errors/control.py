@@ -142,7 +142,7 @@ class FolderTaken(AgentsError, RuntimeError):
 
     Attributes:
         folder: The folder.
-        owner: The other project: its stream and its log.
+        owner: The other project: its stream, its log and, in Redis, the place of its store.
         mark: The file that says so.
     """
 

@@ -24,7 +24,7 @@ def claim(folder: Path, store: ControlStore) -> None:
     mark = _mark(folder)
     try:
         mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.symlink_to(_owner(store))
+        mark.symlink_to(store.identity)
     except FileExistsError:
         refuse_foreign(folder, store)
     except OSError as error:
@@ -39,15 +39,10 @@ def refuse_foreign(folder: Path, store: ControlStore) -> None:
     """
     mark = _mark(folder)
     # As it was written: a path would say `a/b` for the key `a//b`.
-    owner = os.readlink(mark) if mark.is_symlink() else _owner(store)  # noqa: PTH115
-    if owner != _owner(store):
+    owner = os.readlink(mark) if mark.is_symlink() else store.identity  # noqa: PTH115
+    if owner != store.identity:
         raise FolderTaken(folder, owner, mark)
 
 
 def _mark(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.owner")
-
-
-def _owner(store: ControlStore) -> str:
-    """Return what a project is known by: what its audit is made from."""
-    return f"{store.stream} in {store.log.path.resolve()}"

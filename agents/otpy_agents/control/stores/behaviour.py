@@ -49,6 +49,11 @@ class ControlStore(ABC):
     log: EventLog
     stream: str
 
+    @property
+    def identity(self) -> str:
+        """What the project is known by, for good: what its audit is made from (CTL-60)."""
+        return f"{self.stream} in {self.log.path.resolve()}"
+
     @abstractmethod
     async def load(self) -> ProjectState:
         """Return the state.

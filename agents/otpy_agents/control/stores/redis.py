@@ -103,6 +103,14 @@ class RedisControl(ControlStore, OpenedWhole):
         self._states: Any = self._client(place.state_db)
         self._tasks_db: Any = self._client(place.queue_db)
 
+    @property
+    def identity(self) -> str:
+        """See `ControlStore.identity`; many servers and databases share one event log."""
+        place = self._place
+        server = f"{place.host}:{place.port}"
+        stored = f"database {place.state_db} and {self._queue} in {place.queue_db}"
+        return f"{super().identity} of {server}, state in {stored}"
+
     def _client(self, db: int) -> object:
         place = self._place
         return Redis(

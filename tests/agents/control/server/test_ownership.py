@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from otpy_agents.control.server.ownership import claim, refuse_foreign
 from otpy_agents.control.stores import SqliteControl
+from otpy_agents.control.stores.place import RedisPlace
+from otpy_agents.control.stores.redis import RedisControl
+from otpy_agents.errors import FolderTaken
 
 
 @pytest.mark.parametrize("key", ["a//b", "a/./b", "a/", "./a", "supervisor:state"])
@@ -17,3 +21,40 @@ def test_a_project_of_any_key_keeps_its_folder(key: str, tmp_path: Path) -> None
     for _ in range(2):
         claim(tmp_path / "demo", store)
     refuse_foreign(tmp_path / "demo", store)
+
+
+USUAL = RedisPlace(user="ann", password="dragon-egg")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        None,
+        evolve(USUAL, host="elsewhere"),
+        evolve(USUAL, port=1),
+        evolve(USUAL, state_db=1),
+        evolve(USUAL, queue_db=3),
+        evolve(USUAL, queue_name="others"),
+    ],
+)
+def test_the_same_key_in_another_store_is_another_project(
+    other: RedisPlace | None, tmp_path: Path
+) -> None:
+    """CTL-60: the event log is the same; the message names the place, and no login."""
+    log = tmp_path / "events.sqlite3"
+    claim(tmp_path / "demo", RedisControl(USUAL, log, "control/x/key"))
+    store = (
+        SqliteControl(log, "control/x/key", "sandbox")
+        if other is None
+        else RedisControl(other, log, "control/x/key")
+    )
+    with pytest.raises(FolderTaken, match=r"control/x/key .* localhost:6499") as error:
+        claim(tmp_path / "demo", store)
+    assert "ann" not in str(error.value)
+    assert "dragon" not in str(error.value)
+
+
+def test_who_logs_in_differently_keeps_the_folder(tmp_path: Path) -> None:
+    """CTL-60: the project is the same."""
+    for place in (USUAL, evolve(USUAL, user=None, password="another")):
+        claim(tmp_path / "demo", RedisControl(place, tmp_path / "events.sqlite3", "control/x/key"))
