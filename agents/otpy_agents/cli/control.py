@@ -35,7 +35,7 @@ from otpy_agents.control.loop.machine import LoopRules
 from otpy_agents.control.prompts import read_task_types, shipped_task_types
 from otpy_agents.control.server import ControlSettings
 from otpy_agents.control.server.ownership import refuse_foreign
-from otpy_agents.control.state import ExecutionMode, ProjectState, ProjectStatus, is_folder_name
+from otpy_agents.control.state import ExecutionMode, ProjectState, ProjectStatus, is_project_name
 from otpy_agents.control.stores import ControlStore
 from otpy_agents.control.stores.place import RedisPlace
 from otpy_agents.control.task import COMMAND, ControlTask
@@ -247,7 +247,7 @@ def set_goal(
     """Set the goal; you alone say whether it is reached."""
     if description is None and project_id is None and completed is None:
         fail("set-goal: got nothing to set, wanted --description, --project-id or --completed", 2)
-    if project_id is not None and not is_folder_name(project_id):
+    if project_id is not None and not is_project_name(project_id):
         fail(f"--project-id: got {project_id!r}, wanted a name for a folder", 2)
     if description is not None and not description.strip():
         fail(f"--description: got {description!r}, wanted a goal", 2)

@@ -29,6 +29,7 @@ __all__ = [
     "ProjectStatus",
     "PromptKind",
     "is_folder_name",
+    "is_project_name",
     "time_text",
 ]
 
@@ -140,8 +141,13 @@ class InHand:
 
 
 def is_folder_name(name: str) -> bool:
-    """Whether a project may be called so: its name is that of a folder in the sandbox (CTL-60)."""
-    is_plain = name.isprintable() and "/" not in name and not name.startswith("-")
+    """Whether it is the name of a folder in the sandbox, as that of each project is (CTL-60)."""
+    return name not in {"", ".", ".."} and "/" not in name and name.isprintable()
+
+
+def is_project_name(name: str) -> bool:
+    """Whether a project may be given that name, which programs and file systems are to take."""
+    is_plain = is_folder_name(name) and not name.startswith("-")
     return is_plain and name.strip() not in {"", ".", ".."} and len(name.encode()) <= _NAME_LIMIT
 
 

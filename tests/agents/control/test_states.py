@@ -19,6 +19,7 @@ from otpy_agents.control.state import (
     ProjectStatus,
     PromptKind,
     is_folder_name,
+    is_project_name,
     time_text,
 )
 from otpy_agents.control.state_reader import read_state
@@ -200,6 +201,15 @@ def test_a_wrong_field_is_named(key: str, wrong: object, words: str) -> None:
     with pytest.raises((CorruptState, MissingStateField), match=words) as error:
         read_state(json.dumps(value))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["-x", " ", "x" * 241, "ü" * 127])
+def test_a_project_keeps_a_name_that_none_is_given_any_more(name: str) -> None:
+    """CTL-60: the name leads nowhere else, and its state is served."""
+    assert not is_project_name(name)
+    value = json.loads(json.dumps(BY_HAND))
+    value["goal"]["project_id"] = name
+    assert read_state(json.dumps(value)).project == name
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", b"\xff", "[" * 100_000])

@@ -38,8 +38,10 @@ def refuse_foreign(folder: Path, store: ControlStore) -> None:
         FolderTaken: It is.
     """
     mark = _mark(folder)
-    # As it was written: a path would say `a/b` for the key `a//b`.
-    owner = os.readlink(mark) if mark.is_symlink() else store.identity  # noqa: PTH115
+    try:
+        owner = os.readlink(mark)  # noqa: PTH115 - a path would say `a/b` for the key `a//b`
+    except OSError:
+        return  # there is none
     if owner != store.identity:
         raise FolderTaken(folder, owner, mark)
 

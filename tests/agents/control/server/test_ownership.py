@@ -11,7 +11,7 @@ from otpy_agents.control.server.ownership import claim, refuse_foreign
 from otpy_agents.control.stores import SqliteControl
 from otpy_agents.control.stores.place import RedisPlace
 from otpy_agents.control.stores.redis import RedisControl
-from otpy_agents.errors import FolderTaken
+from otpy_agents.errors import AuditUnwritable, FolderTaken
 
 
 @pytest.mark.parametrize("key", ["a//b", "a/./b", "a/", "./a", "supervisor:state"])
@@ -58,3 +58,12 @@ def test_who_logs_in_differently_keeps_the_folder(tmp_path: Path) -> None:
     """CTL-60: the project is the same."""
     for place in (USUAL, evolve(USUAL, user=None, password="another")):
         claim(tmp_path / "demo", RedisControl(place, tmp_path / "events.sqlite3", "control/x/key"))
+
+
+def test_a_folder_whose_mark_no_file_system_takes_is_nobody_elses(tmp_path: Path) -> None:
+    """CTL-60: it is refused when a project begins in it, in one line, and is read until then."""
+    store = SqliteControl(tmp_path / "events.sqlite3", "control/x/key", "sandbox")
+    folder = tmp_path / ("x" * 255)
+    refuse_foreign(folder, store)
+    with pytest.raises(AuditUnwritable, match="File name too long"):
+        claim(folder, store)
