@@ -80,6 +80,7 @@ class ControlPlace:
         match urlsplit(self.store):
             case ("redis", _, _, _, _):
                 place = self._in_redis()
+                stream = project_stream(self.root, place.project)
                 try:
                     from otpy_agents.control.stores.redis import RedisControl  # noqa: PLC0415
                 except ModuleNotFoundError:

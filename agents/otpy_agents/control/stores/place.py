@@ -34,5 +34,10 @@ class RedisPlace:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
 
+    @property
+    def project(self) -> str:
+        """The project's name among those of one event log: its key, and where that is."""
+        return f"{self.state_key}@{self.host}:{self.port}/{self.state_db}"
+
     def __str__(self) -> str:
         return f"redis://{self.host}:{self.port} {self.state_key}"

@@ -103,14 +103,6 @@ class RedisControl(ControlStore, OpenedWhole):
         self._states: Any = self._client(place.state_db)
         self._tasks_db: Any = self._client(place.queue_db)
 
-    @property
-    def identity(self) -> str:
-        """See `ControlStore.identity`; many servers and databases share one event log."""
-        place = self._place
-        server = f"{place.host}:{place.port}"
-        stored = f"database {place.state_db} and {self._queue} in {place.queue_db}"
-        return f"{super().identity} of {server}, state in {stored}"
-
     def _client(self, db: int) -> object:
         place = self._place
         return Redis(
@@ -129,7 +121,7 @@ class RedisControl(ControlStore, OpenedWhole):
         await super().__aenter__()
         try:
             with self._reached():
-                await _patiently(self._states.ping)  # Ctrl-C ends the wait
+                await self._states.ping()  # a server may hang, and Ctrl-C ends the wait
         except BaseException:
             await self.__aexit__(None, None, None)
             raise

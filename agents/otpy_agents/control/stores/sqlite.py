@@ -169,7 +169,7 @@ def project_stream(root: Path, key: str) -> str:
 
     Args:
         root: Folder of the sandbox.
-        key: Of the state, such as `supervisor:state`.
+        key: Of the state, such as `supervisor:state`; of one in Redis, `RedisPlace.project`.
     """
     place = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
     return f"control/{place}/{key}"

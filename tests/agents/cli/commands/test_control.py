@@ -529,6 +529,26 @@ def test_a_server_that_is_flushed_ends_the_loop_with_one_line(
 
 
 @pytest.mark.slow
+def test_projects_of_one_key_in_several_stores_do_not_meet(
+    operator: Operator, tmp_path: Path
+) -> None:
+    """Each has its own goal, and SQLite its own queue, though one event log tells of all."""
+    argv = [program("redis-server"), "--save", "", "--dir", str(tmp_path), "--port"]
+    with running(lambda port: [*argv, str(port)]) as port:
+        redis = ("--redis-host", "127.0.0.1", "--redis-port", str(port), "--state-db")
+        stores = {"file": (), "zero": (*redis, "0"), "one": (*redis, "1")}
+        for name, operator.where in stores.items():
+            operator.does("init-state")
+            operator.does("set-goal", "--description", name, "--project-id", name, "--completed")
+        operator.where = stores["zero"]
+        operator.enqueue(task("a"))
+        for name, operator.where in stores.items():
+            assert operator.state["goal"]["description"] == name
+        for operator.where in (stores["zero"], stores["file"]):
+            assert ("waiting" in operator.does("tasks")) == (operator.where == stores["zero"])
+
+
+@pytest.mark.slow
 def test_a_project_that_another_program_wrote_is_worked_off(
     operator: Operator, tmp_path: Path
 ) -> None:

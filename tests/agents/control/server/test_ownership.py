@@ -11,6 +11,7 @@ from otpy_agents.control.server.ownership import claim, refuse_foreign
 from otpy_agents.control.stores import SqliteControl
 from otpy_agents.control.stores.place import RedisPlace
 from otpy_agents.control.stores.redis import RedisControl
+from otpy_agents.control.stores.sqlite import project_stream
 from otpy_agents.errors import AuditUnwritable, FolderTaken
 
 
@@ -26,6 +27,11 @@ def test_a_project_of_any_key_keeps_its_folder(key: str, tmp_path: Path) -> None
 USUAL = RedisPlace(user="ann", password="dragon-egg")
 
 
+def in_redis(place: RedisPlace, folder: Path) -> RedisControl:
+    """Return the store of a project in Redis, as the commands make it."""
+    return RedisControl(place, folder / "events.sqlite3", project_stream(folder, place.project))
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -33,8 +39,6 @@ USUAL = RedisPlace(user="ann", password="dragon-egg")
         evolve(USUAL, host="elsewhere"),
         evolve(USUAL, port=1),
         evolve(USUAL, state_db=1),
-        evolve(USUAL, queue_db=3),
-        evolve(USUAL, queue_name="others"),
     ],
 )
 def test_the_same_key_in_another_store_is_another_project(
@@ -42,13 +46,10 @@ def test_the_same_key_in_another_store_is_another_project(
 ) -> None:
     """CTL-60: the event log is the same; the message names the place, and no login."""
     log = tmp_path / "events.sqlite3"
-    claim(tmp_path / "demo", RedisControl(USUAL, log, "control/x/key"))
-    store = (
-        SqliteControl(log, "control/x/key", "sandbox")
-        if other is None
-        else RedisControl(other, log, "control/x/key")
-    )
-    with pytest.raises(FolderTaken, match=r"control/x/key .* localhost:6499") as error:
+    claim(tmp_path / "demo", in_redis(USUAL, tmp_path))
+    own = project_stream(tmp_path, USUAL.state_key)
+    store = SqliteControl(log, own, "sandbox") if other is None else in_redis(other, tmp_path)
+    with pytest.raises(FolderTaken, match=r"supervisor:state@localhost:6499/0") as error:
         claim(tmp_path / "demo", store)
     assert "ann" not in str(error.value)
     assert "dragon" not in str(error.value)
@@ -57,7 +58,7 @@ def test_the_same_key_in_another_store_is_another_project(
 def test_who_logs_in_differently_keeps_the_folder(tmp_path: Path) -> None:
     """CTL-60: the project is the same."""
     for place in (USUAL, evolve(USUAL, user=None, password="another")):
-        claim(tmp_path / "demo", RedisControl(place, tmp_path / "events.sqlite3", "control/x/key"))
+        claim(tmp_path / "demo", in_redis(place, tmp_path))
 
 
 def test_a_folder_whose_mark_no_file_system_takes_is_nobody_elses(tmp_path: Path) -> None:

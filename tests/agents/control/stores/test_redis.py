@@ -320,19 +320,22 @@ async def test_a_server_that_starts_anew_is_awaited(
 
 async def test_who_waits_for_a_server_that_is_away_can_be_cancelled(tmp_path: Path) -> None:
     """Ctrl-C ends a command at once."""
-    opening = asyncio.create_task(store(9, tmp_path).__aenter__())
-    await asyncio.sleep(0.4)
-    opening.cancel()
-    done, _ = await asyncio.wait({opening}, timeout=1.0)
-    assert done
-    assert opening.cancelled()
+    argv = [program("redis-server"), "--dir", str(tmp_path), "--port"]
+    with running(lambda port: [*argv, str(port)]) as port:
+        redis = await store(port, tmp_path).__aenter__()
+    try:
+        loading = asyncio.create_task(redis.load())
+        await asyncio.sleep(0.4)
+        loading.cancel()
+        done, _ = await asyncio.wait({loading}, timeout=1.0)
+        assert done
+        assert loading.cancelled()
+    finally:
+        await redis.__aexit__(None, None, None)
 
 
-async def test_a_server_that_is_away_is_one_clear_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No server listens there."""
-    monkeypatch.setattr(module, "_PATIENCE", 0.5)
+async def test_a_server_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
+    """No server listens there, and the error comes at once."""
     with pytest.raises(StoreUnreachable, match=r"redis://127.0.0.1:9 .*wanted a Redis server"):
         async with store(9, tmp_path):
             pytest.fail("opened")
