@@ -280,9 +280,10 @@ class MockClock:
         if in_a_loop():
             coro.close()
             raise RuntimeError("run() needs a thread without a running loop")
-        loop = self.loop_factory()
+        self.loop_factory()
+        loop = self._driven()
         try:
-            with noting(self._driven().last_jump):
+            with noting(loop.last_jump):
                 return loop.run_until_complete(coro)
         finally:
             self.resume()  # clean-up code may have to sleep
@@ -328,7 +329,7 @@ class MockedLoop(VirtualLoop):
         self._shown = now
 
 
-def _close(loop: asyncio.AbstractEventLoop) -> None:
+def _close(loop: VirtualLoop) -> None:
     try:
         refused = _cancel_leftovers(loop)
         loop.run_until_complete(_shut_down(loop))
@@ -345,7 +346,7 @@ async def _shut_down(loop: asyncio.AbstractEventLoop) -> None:
     await loop.shutdown_default_executor()
 
 
-def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]:
+def _cancel_leftovers(loop: VirtualLoop) -> set[asyncio.Task[Any]]:
     """Cancel every task and return those that have not ended in time."""
     tasks = asyncio.all_tasks(loop)
     if not tasks:
@@ -355,6 +356,7 @@ def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]
     wait = loop.create_task(asyncio.wait(tasks, timeout=_PATIENCE_VIRTUAL))
     # A task that never stops running keeps the clock, and with it the timeout, from moving.
     alarm = threading.Timer(_PATIENCE_REAL, loop.call_soon_threadsafe, (wait.cancel,))
+    loop.let_pass(alarm)
     alarm.start()
     with suppress(asyncio.CancelledError):
         loop.run_until_complete(wait)

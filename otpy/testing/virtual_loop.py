@@ -292,6 +292,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         finally:
             self._holds -= 1
 
+    def let_pass(self, thread: threading.Thread) -> None:
+        """Take no notice of a thread, which brings nothing that anybody waits for."""
+        self._bystanders.add(thread)
+
     def next_timer(self) -> float:
         """Return when the next timer is due, in loop time; `math.inf` if none ever is."""
         # Not only the head: between two turns of the loop a cancelled timer may still be there.

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from otpy.testing import MockClock
+from otpy.testing import MockClock, strange_threads
 from otpy.testing import clock as clock_module
 from tests.testing.delays import BRIEF, blocked, slow, year_in
 
@@ -115,6 +115,27 @@ def test_leftovers_that_end_well_are_not_reported() -> None:
     assert returned.result() == "well"
     assert cancelled.cancelled()
     assert reports == []
+
+
+def test_the_alarm_for_a_task_that_never_ends_does_not_hold_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It waits in a thread, and a clock that took that for work would wait for it in real time."""
+    monkeypatch.setattr(strange_threads, "LONGEST_NAP", 3600.0)
+    monkeypatch.setattr(clock_module, "_PATIENCE_REAL", 1.0)
+
+    async def child() -> None:
+        try:
+            await blocked()
+        finally:
+            await asyncio.sleep(30)
+
+    async def main() -> asyncio.Task[None]:
+        task = asyncio.create_task(child())
+        await asyncio.sleep(1)
+        return task
+
+    assert MockClock().run(main()).done()
 
 
 def test_leftovers_have_a_minute_of_the_clock() -> None:
