@@ -1,4 +1,4 @@
-"""Work that, once begun, is carried to its end however often its caller is cancelled."""
+"""Waits for ends: of work that is carried to it in spite of cancellation, and beside a tree."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 
-__all__ = ["OpenedWhole", "to_completion"]
+if TYPE_CHECKING:
+    from otpy import DynamicSupervisor, Supervisor
+
+__all__ = ["OpenedWhole", "to_completion", "wait_beside"]
 
 T = TypeVar("T")
 
@@ -50,6 +53,23 @@ async def to_completion(
     if cancelled is not None:
         raise cancelled
     return result
+
+
+async def wait_beside(
+    root: Supervisor | DynamicSupervisor, over: Coroutine[Any, Any, object]
+) -> None:
+    """Wait until something is over that a tree works on, or the tree itself is.
+
+    Args:
+        root: The root of the tree; neither it nor its work is disturbed by a cancellation.
+        over: Waits for the first; it is cancelled if the tree ends before.
+    """
+    either = [asyncio.ensure_future(over), asyncio.ensure_future(root.wait())]
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in either:
+            one.cancel()
 
 
 class OpenedWhole(ABC):

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown, Supervisor
 from otpy.errors import MaxChildren, NotFound, NotRunning
@@ -22,6 +22,7 @@ from otpy_agents.agent.mortal import mortal_spec
 from otpy_agents.agent.pause import OPERATOR, AgentPause, Cure
 from otpy_agents.agent.persistence import word_for
 from otpy_agents.agent.state import AgentState, Happening
+from otpy_agents.completion import wait_beside
 from otpy_agents.errors import (
     AgentNotFound,
     AgentRefused,
@@ -275,13 +276,7 @@ class MortalPool:
         self._known(name)
         root = self._root
         assert root is not None  # noqa: S101 - else nobody has a post
-        over: asyncio.Future[Any] = asyncio.ensure_future(self._until_over(name))
-        gone: asyncio.Future[Any] = asyncio.ensure_future(root.wait())
-        try:
-            await asyncio.wait([over, gone], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            over.cancel()
-            gone.cancel()
+        await wait_beside(root, self._until_over(name))
         outcome = self.courses.outcome(name)
         if outcome is None:
             raise NotRunning(POOL)

@@ -12,6 +12,7 @@ import otpy
 from otpy import ChildSpec, DynamicSupervisor, Strategy, Supervisor, SupervisorSpec
 from otpy.errors import NotRunning
 from otpy_agents.agent.runs import HostedRuns
+from otpy_agents.completion import wait_beside
 from otpy_agents.control.loop.protocol import EndLoop
 from otpy_agents.control.server.performer import Say
 from otpy_agents.control.server.project import ControlProject
@@ -92,13 +93,7 @@ class ControlProjects:
             NotRunning: The tree has ended before.
         """
         root = await asyncio.shield(self._root)
-        over = asyncio.ensure_future(project.over.wait())
-        gone = asyncio.ensure_future(root.wait())
-        try:
-            await asyncio.wait({over, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            over.cancel()
-            gone.cancel()
+        await wait_beside(root, project.over.wait())
         if project.ended is None:
             raise NotRunning(_PLANE)
         return project.ended

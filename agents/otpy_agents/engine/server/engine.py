@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 from attrs import evolve
 
@@ -16,6 +16,7 @@ import otpy
 from otpy import ChildSpec, DynamicSupervisor, Process, Strategy, Supervisor, SupervisorSpec
 from otpy.errors import AlreadyStarted, NotRunning
 from otpy_agents.agent.runs import HostedRuns, Runs
+from otpy_agents.completion import wait_beside
 from otpy_agents.engine.circuits import CIRCUITS_FILE
 from otpy_agents.engine.context import ContextPacker, Repomix
 from otpy_agents.engine.events import (
@@ -333,11 +334,7 @@ class Engine:
         """
         over = self._ends[name]
         root = await asyncio.shield(self._root)
-        gone: asyncio.Future[Any] = asyncio.ensure_future(root.wait())
-        try:
-            await asyncio.wait([over, gone], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            gone.cancel()
+        await wait_beside(root, asyncio.wait([over]))
         if not over.done():
             raise NotRunning(_ENGINE)
         return over.result()
