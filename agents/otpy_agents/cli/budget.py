@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import click
 
 from otpy import OtpyError
 from otpy_agents.agent.budgets import kept_budgets
 from otpy_agents.cli.refusal import fail
-from otpy_agents.cli.tree_lookup import KnownTree, find_tree, list_option, state_option
+from otpy_agents.cli.tree_lookup import (
+    ANSWER_WITHIN,
+    KnownTree,
+    epilog_of,
+    find_tree,
+    list_option,
+    state_option,
+    status_of,
+)
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import CommandRefused, HostGone
 from otpy_agents.operator import CommandRefusal, ask
@@ -22,27 +29,13 @@ from otpy_agents.worklist.reader import read
 
 __all__ = ["budget"]
 
-_WITHIN: Final = 30.0
-
 
 @click.group()
 def budget() -> None:
     """Budgets of agents, programs and the whole list; `otpy-agents status` shows what is left."""
 
 
-@budget.command(
-    epilog="""\b
-Exit status:
-  0  done
-  1  it could not be done; the line says why
-  2  no such agent, or the command line is wrong
-
-\b
-Examples:
-  otpy-agents budget grant build --tokens 100000
-  otpy-agents budget grant w --usd 5
-"""
-)
+@budget.command(epilog=epilog_of("budget grant build --tokens 100000", "budget grant w --usd 5"))
 @click.argument("agent")
 @click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="Tokens.")
 @click.option("--usd", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Dollars.")
@@ -76,7 +69,7 @@ def grant(
     try:
         said = asyncio.run(_granted(find_tree(file, state), agent, given))
     except CommandRefused as error:
-        fail(error, 2 if error.reason == CommandRefusal.NOT_FOUND else 1)
+        fail(error, status_of(error))
     except OtpyError as error:
         fail(error, 1)
     print(printable(f"{agent}: {said}"))
@@ -84,7 +77,7 @@ def grant(
 
 async def _granted(tree: KnownTree, agent: str, given: dict[str, float]) -> str:
     try:
-        return str(await ask(tree.socket, "grant", within=_WITHIN, agent=agent, **given))
+        return str(await ask(tree.socket, "grant", within=ANSWER_WITHIN, agent=agent, **given))
     except HostGone:
         return await _granted_on_disk(tree, agent, given)
 

@@ -11,7 +11,15 @@ import click
 
 from otpy_agents.app.chronicle import Event
 from otpy_agents.cli.refusal import fail
-from otpy_agents.cli.tree_lookup import KnownTree, find_tree, gone, list_option, state_option, told
+from otpy_agents.cli.tree_lookup import (
+    ANSWER_WITHIN,
+    KnownTree,
+    find_tree,
+    gone,
+    list_option,
+    state_option,
+    told,
+)
 from otpy_agents.cli.view import json_line, plain_line
 from otpy_agents.errors import AgentsError, CommandRefused, HostGone, NoAnswer
 from otpy_agents.operator import CommandRefusal, ask
@@ -19,7 +27,6 @@ from otpy_agents.operator import CommandRefusal, ask
 __all__ = ["logs"]
 
 _INTERRUPTED: Final = 130
-_WITHIN: Final = 30.0
 _PAUSE: Final = 0.5
 
 _EPILOG = """\b
@@ -76,7 +83,7 @@ async def _next(tree: KnownTree, agent: str | None, after: int) -> dict[str, Any
     about = {} if agent is None else {"agent": agent}
     while True:
         try:
-            answer = await ask(tree.socket, "more", within=_WITHIN, after=after, **about)
+            answer = await ask(tree.socket, "more", within=ANSWER_WITHIN, after=after, **about)
             return cast("dict[str, Any]", answer)
         except CommandRefused as error:
             if error.reason != CommandRefusal.BUSY:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Final
 
 import click
 
-from otpy_agents.cli.tree_lookup import KnownTree, find_tree, list_option, state_option, told
+from otpy_agents.cli.tree_lookup import (
+    KnownTree,
+    epilog_of,
+    find_tree,
+    list_option,
+    state_option,
+    told,
+)
 from otpy_agents.cli.view import printable
 
 __all__ = ["answer", "pause", "reap", "resume", "warn"]
 
-_STATUS: Final = """\b
-Exit status:
-  0  done
-  1  it could not be done, or nothing runs; the line says why
-  2  no such agent, or the command line is wrong
-"""
-
-
-def _examples(*lines: str) -> str:
-    return "\n".join([_STATUS, "\b", "Examples:", *(f"  otpy-agents {line}" for line in lines)])
+_epilog = partial(epilog_of, failure="it could not be done, or nothing runs")
 
 
 def _say(agent: str, answer: object, then: str = "") -> None:
@@ -32,7 +30,7 @@ def _lets_go_on(tree: KnownTree, agent: str) -> str:
     return f"`{tree.typed('resume', agent)}` lets it go on"
 
 
-@click.command(epilog=_examples("pause build", "pause build --now", "pause build --list w.toml"))
+@click.command(epilog=_epilog("pause build", "pause build --now", "pause build --list w.toml"))
 @click.argument("agent")
 @click.option("--now", is_flag=True, help="Freeze its processes on the spot, in mid-turn.")
 @list_option
@@ -48,7 +46,7 @@ def pause(agent: str, *, now: bool, file: Path | None, state: Path | None) -> No
     _say(agent, said, _lets_go_on(tree, agent))
 
 
-@click.command(epilog=_examples("resume build"))
+@click.command(epilog=_epilog("resume build"))
 @click.argument("agent")
 @list_option
 @state_option
@@ -61,7 +59,7 @@ def resume(agent: str, *, file: Path | None, state: Path | None) -> None:
     _say(agent, told(find_tree(file, state), "resume", agent=agent))
 
 
-@click.command(epilog=_examples('answer build "Use the port 8080."'))
+@click.command(epilog=_epilog('answer build "Use the port 8080."'))
 @click.argument("agent")
 @click.argument("text")
 @list_option
@@ -71,7 +69,7 @@ def answer(agent: str, text: str, *, file: Path | None, state: Path | None) -> N
     _say(agent, told(find_tree(file, state), "answer", agent=agent, text=text))
 
 
-@click.command(epilog=_examples('reap build --why "It mends the wrong thing."'))
+@click.command(epilog=_epilog('reap build --why "It mends the wrong thing."'))
 @click.argument("agent")
 @click.option("--why", required=True, metavar="TEXT", help="The reason; it is kept.")
 @list_option
@@ -84,7 +82,7 @@ def reap(agent: str, why: str, *, file: Path | None, state: Path | None) -> None
     _say(agent, told(find_tree(file, state), "reap", agent=agent, why=why))
 
 
-@click.command(epilog=_examples('warn build "The tests need node 20."'))
+@click.command(epilog=_epilog('warn build "The tests need node 20."'))
 @click.argument("agent")
 @click.argument("text")
 @list_option

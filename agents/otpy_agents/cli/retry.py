@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import click
 
@@ -12,7 +12,16 @@ from otpy import OtpyError
 from otpy_agents.agent.budgets import kept_budgets
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.status_table import what_to_type
-from otpy_agents.cli.tree_lookup import KnownTree, find_tree, list_option, listed_here, state_option
+from otpy_agents.cli.tree_lookup import (
+    ANSWER_WITHIN,
+    KnownTree,
+    epilog_of,
+    find_tree,
+    list_option,
+    listed_here,
+    state_option,
+    status_of,
+)
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import CommandRefused, HostGone
 from otpy_agents.operator import CommandRefusal, ask
@@ -22,22 +31,8 @@ from otpy_agents.worklist.reader import read
 
 __all__ = ["retry"]
 
-_WITHIN: Final = 30.0
 
-
-@click.command(
-    epilog="""\b
-Exit status:
-  0  done
-  1  it could not be done; the line says why
-  2  no such agent, or the command line is wrong
-
-\b
-Examples:
-  otpy-agents retry build
-  otpy-agents retry --reaped
-"""
-)
+@click.command(epilog=epilog_of("retry build", "retry --reaped"))
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--reaped", is_flag=True, help="All that were reaped, or could not be started.")
 @list_option
@@ -55,7 +50,7 @@ def retry(ids: tuple[str, ...], *, reaped: bool, file: Path | None, state: Path 
     try:
         said, refused = asyncio.run(_retried(tree, ids))
     except CommandRefused as error:
-        fail(error, 2 if error.reason == CommandRefusal.NOT_FOUND else 1)
+        fail(error, status_of(error))
     except OtpyError as error:
         fail(error, 1)
     for name, answer in said.items():
@@ -63,7 +58,7 @@ def retry(ids: tuple[str, ...], *, reaped: bool, file: Path | None, state: Path 
     if not said and refused is None:
         print("nothing was reaped")
     if refused is not None:
-        fail(refused, 2 if refused.reason == CommandRefusal.NOT_FOUND else 1)
+        fail(refused, status_of(refused))
 
 
 def _tree(file: Path | None, state: Path | None) -> KnownTree:
@@ -84,7 +79,7 @@ async def _retried(
     said: dict[str, str] = {}
     try:
         for name in ids or await _given_up(tree):
-            said[name] = str(await ask(tree.socket, "retry", within=_WITHIN, agent=name))
+            said[name] = str(await ask(tree.socket, "retry", within=ANSWER_WITHIN, agent=name))
     except CommandRefused as error:
         return said, error
     except HostGone:
@@ -94,7 +89,7 @@ async def _retried(
 
 async def _given_up(tree: KnownTree) -> tuple[str, ...]:
     """Return the given-up assignments of a running tree, by `project/name`."""
-    status = cast("dict[str, Any]", await ask(tree.socket, "status", within=_WITHIN))
+    status = cast("dict[str, Any]", await ask(tree.socket, "status", within=ANSWER_WITHIN))
     return tuple(
         f"{one['project']}/{one['agent']}"
         for one in status["agents"]

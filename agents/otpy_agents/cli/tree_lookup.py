@@ -31,17 +31,23 @@ if TYPE_CHECKING:
     from otpy_agents.worklist.assignment import WorkList
 
 __all__ = [
+    "ANSWER_WITHIN",
     "KnownTree",
+    "epilog_of",
     "find_tree",
     "gone",
     "list_option",
     "listed_here",
     "named_tree",
     "state_option",
+    "status_of",
     "told",
     "tree_of",
 ]
 
+
+ANSWER_WITHIN: Final = 30.0
+"""Seconds in which a host answers a command."""
 
 _COMMAND: Final = re.compile("(?<=`)otpy-agents [^`]+(?=`)")
 
@@ -173,15 +179,36 @@ def _register() -> TreeRegister:
     return TreeRegister(default_state(os.environ))
 
 
+def status_of(error: CommandRefused) -> int:
+    """Return the exit status of a command that was refused, as `epilog_of` tells it."""
+    return 2 if error.reason == CommandRefusal.NOT_FOUND else 1
+
+
+def epilog_of(*examples: str, failure: str = "it could not be done") -> str:
+    """Return the end of the help of a command to a tree: exit statuses and examples.
+
+    Args:
+        examples: What is typed behind `otpy-agents`.
+        failure: What the status 1 means.
+    """
+    statuses = (
+        "0  done",
+        f"1  {failure}; the line says why",
+        "2  no such agent, or the command line is wrong",
+    )
+    lines = ["\b", "Exit status:", *(f"  {status}" for status in statuses), ""]
+    return "\n".join([*lines, "\b", "Examples:", *(f"  otpy-agents {one}" for one in examples)])
+
+
 def told(tree: KnownTree, command: str, **arguments: Argument) -> JsonValue:
     """Let the host of a tree carry a command out, and return its answer; leave if it does not."""
     given = {name: value for name, value in arguments.items() if value is not None}
     try:
-        answer = asyncio.run(ask(tree.socket, command, within=30.0, **given))
+        answer = asyncio.run(ask(tree.socket, command, within=ANSWER_WITHIN, **given))
     except HostGone:
         gone(tree)
     except CommandRefused as error:
-        fail(tree.completed(str(error)), 2 if error.reason == CommandRefusal.NOT_FOUND else 1)
+        fail(tree.completed(str(error)), status_of(error))
     except NoAnswer as error:
         fail(error, 1)
     except AgentsError as error:
