@@ -76,7 +76,7 @@ class AgentPause:
         return self.by != OPERATOR
 
     def outlasts_host(self, *, program: bool) -> bool:
-        """Whether it is kept for the next host, which looks at some causes anew by itself.
+        """Whether it is kept for the next host, which looks again at some causes by itself.
 
         Args:
             program: Whether it is one of a program, whose command each life is judged for.

@@ -97,7 +97,7 @@ class Posts:
         for kept_pause in stood.pauses:
             pause = AgentPause(**kept_pause)
             post.pause_for(pause)
-            if pause.by == QUESTION:  # whoever looks at this host has not seen it
+            if pause.by == QUESTION:  # the user of this host has not seen it
                 self._tell("operator.asked", name, question=pause.why)
         if state is not AgentState.WORKING:
             # Its wait, and the verification of its work, ended with its host.

@@ -87,7 +87,7 @@ async def test_a_question_stays_asked_and_is_not_paid_for_twice(world: World) ->
 
 
 async def test_an_answer_that_was_not_delivered_is_kept(world: World) -> None:
-    """The host ends while the agent is paused for another cause; nobody is asked again."""
+    """The host ends while the agent is paused for another cause; no question is asked twice."""
     world.sandbox.scripts["a"] = [Script(Ask(question="Which port?"))]
     async with world.running(ASKS):
         await asyncio.sleep(10.0)

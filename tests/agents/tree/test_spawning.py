@@ -68,7 +68,7 @@ async def test_names_are_unique(world: World) -> None:
 
 
 async def test_what_an_earlier_host_has_finished_is_not_spawned_again(world: World) -> None:
-    """Done or reaped, its work is not done twice; what was cut, or is defined anew, is begun."""
+    """Done or reaped, its work is not done twice; what was cut, or changed, is begun."""
     world.sandbox.scripts = {"a": [Script(Say(text="x", after=5000.0))], "cut": [BUSY]}
     async with world.running(agent("a")):
         await asyncio.sleep(5)

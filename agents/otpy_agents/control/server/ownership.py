@@ -12,7 +12,7 @@ __all__ = ["claim", "refuse_foreign"]
 
 
 def claim(folder: Path, store: ControlStore) -> None:
-    """Make a folder that of a project, for good.
+    """Make a folder the property of a project.
 
     The mark lies beside the folder, where an agent behind walls cannot reach it. It is a link that
     leads nowhere: the one thing that is there at once with what it says.

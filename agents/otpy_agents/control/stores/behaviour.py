@@ -51,7 +51,7 @@ class ControlStore(ABC):
 
     @property
     def identity(self) -> str:
-        """What the project is known by, for good: what its audit is made from (CTL-60)."""
+        """What the project is always known by: what its audit is made from (CTL-60)."""
         return f"{self.stream} in {self.log.path.resolve()}"
 
     @abstractmethod

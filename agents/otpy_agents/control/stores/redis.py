@@ -65,7 +65,7 @@ _GIVEN_UP: Final = 1.0
 
 _OUT: Final = (StoreRefused, StoreUnreachable)
 _LOST: Final = (ConnectionLost, AnswerLate)
-"""Where an answer is lost, nobody knows whether a write was made."""
+"""Where an answer is lost, a write may have been made or not."""
 
 
 @final

@@ -200,7 +200,7 @@ print(json.dumps({"status": "completed", "files_modified": ["one.txt"], "changes
 
 
 def test_a_file_in_the_place_of_the_work_trees_is_one_line(repository: Repository) -> None:
-    """It is named, and nobody is shown a traceback."""
+    """It is named, and no traceback is shown."""
     (repository.folder / ".worktrees").write_text("x")
     said = repository.does("run", "implementer", "Write one.txt", status=1)
     assert said.splitlines()[-1].startswith(
