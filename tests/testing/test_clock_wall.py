@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
+import threading
 import time
 import uuid
 from contextlib import closing
@@ -87,6 +88,35 @@ def test_it_is_real_after_a_loop_that_failed() -> None:
         with pytest.raises(SystemExit):
             loop.run_forever()
         assert before <= time.time() < before + 60
+
+
+def test_a_thread_reads_it_at_every_moment() -> None:
+    """No read of a thread fails, even while the mocked date begins or ends in the loop's thread."""
+    reads: list[datetime] = []
+    failed: list[Exception] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                reads.append(datetime.now(UTC))
+            except Exception as error:  # noqa: BLE001 - whatever it is
+                failed.append(error)
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=read)
+    thread.start()
+    sys.setswitchinterval(1e-6)
+    try:
+        with asyncio.Runner(loop_factory=MockClock().loop_factory) as runner:
+            for _ in range(1000):
+                runner.run(asyncio.sleep(0))
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+    assert reads
+    assert failed == []
 
 
 def test_each_of_several_clocks_shows_its_own_date() -> None:
