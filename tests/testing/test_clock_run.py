@@ -22,6 +22,14 @@ async def stubborn(interval: float) -> None:
             continue
 
 
+async def leave_behind(interval: float) -> asyncio.Task[None]:
+    """Leave a task that refuses to end, and whose loop says nothing when it is collected."""
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+    task = asyncio.create_task(stubborn(interval), name="stubborn")
+    await asyncio.sleep(0)
+    return task
+
+
 def test_each_run_starts_again_and_returns_the_result() -> None:
     """One clock serves any number of runs, each from `start`, and hands out what each returns."""
     clock = MockClock()
@@ -166,8 +174,7 @@ def test_it_ends_even_if_a_task_refuses_to(
     monkeypatch.setattr(clock_module, "_PATIENCE_REAL", BRIEF)
 
     async def main() -> None:
-        refusers.append(asyncio.create_task(stubborn(interval), name="stubborn"))
-        await asyncio.sleep(0)
+        refusers.append(await leave_behind(interval))
 
     refusers: list[asyncio.Task[None]] = []
     with pytest.raises(RuntimeError, match="1 tasks refused to end when cancelled: stubborn"):
@@ -178,8 +185,7 @@ def test_a_refusal_does_not_hide_what_went_wrong_before() -> None:
     """The error about a task that refused to end carries the failure of the coroutine itself."""
 
     async def main() -> None:
-        refusers.append(asyncio.create_task(stubborn(1), name="stubborn"))
-        await asyncio.sleep(0)
+        refusers.append(await leave_behind(1))
         raise LookupError("lost")
 
     refusers: list[asyncio.Task[None]] = []
