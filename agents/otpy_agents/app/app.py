@@ -23,7 +23,7 @@ from otpy_agents.app.chronicle import Chronicle
 from otpy_agents.app.conclusion import conclusions_of
 from otpy_agents.app.remains import clear_up, drop_runs
 from otpy_agents.errors import InvalidTreeSetting, SocketUnusable
-from otpy_agents.log import CommandLog, Teller, log_beside
+from otpy_agents.log import CommandLog, Teller, list_stream, log_beside
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.operator.place import bound
 from otpy_agents.run.host.log_listener import told_to
@@ -146,7 +146,7 @@ async def open_app(
         contextlib.AsyncExitStack() as stack,
     ):
         redaction, events = _redaction(work), log_beside(default_state(os.environ))
-        stream = f"list/{work.name}"
+        stream = list_stream(work.name)
 
         def tell(name: str, fields: Mapping[str, Any]) -> None:
             teller.tell(stream, name, {**fields, "workflow_id": ledger.list_id})

@@ -10,6 +10,7 @@ import click
 
 from otpy import OtpyError
 from otpy_agents.agent.budgets import kept_budgets
+from otpy_agents.cli.offline import carry_out_here
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.tree_lookup import (
     ANSWER_WITHIN,
@@ -23,6 +24,7 @@ from otpy_agents.cli.tree_lookup import (
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import CommandRefused, HostGone
 from otpy_agents.operator import CommandRefusal, ask
+from otpy_agents.operator.message import OperatorRequest
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.tree.grants import amounts_of, grant_each
 from otpy_agents.worklist.reader import read
@@ -105,8 +107,13 @@ async def _granted_on_disk(tree: KnownTree, agent: str, given: dict[str, float])
             message = f"agent: got {agent!r}, wanted one of {', '.join(accounts)}"
             raise CommandRefused(message, CommandRefusal.NOT_FOUND)
         grant = partial(budgets.grant, meant[0])
-        try:
-            said = grant_each(amounts_of(given), grant, budgets.ledger, meant[0])
-        finally:  # what was granted before a refusal is granted
-            await budgets.save()
-    return f"{said}, from the next `{tree.up()}` on"
+
+        async def carry_out() -> str:
+            try:
+                said = grant_each(amounts_of(given), grant, budgets.ledger, meant[0])
+            finally:  # what was granted before a refusal is granted
+                await budgets.save()
+            return f"{said}, from the next `{tree.up()}` on"
+
+        request = OperatorRequest(command="grant", arguments={"agent": agent, **given})
+        return await carry_out_here(tree, work, request, carry_out)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from otpy import OtpyError
 from otpy_agents.agent.budgets import kept_budgets
+from otpy_agents.cli.offline import carry_out_here
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.status_table import what_to_type
 from otpy_agents.cli.tree_lookup import (
@@ -25,9 +26,13 @@ from otpy_agents.cli.tree_lookup import (
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import CommandRefused, HostGone
 from otpy_agents.operator import CommandRefusal, ask
+from otpy_agents.operator.message import OperatorRequest
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
 from otpy_agents.worklist.reader import read
+
+if TYPE_CHECKING:
+    from otpy_agents.worklist.assignment import WorkList
 
 __all__ = ["retry"]
 
@@ -103,10 +108,12 @@ async def _retried_on_disk(tree: KnownTree, ids: tuple[str, ...]) -> dict[str, s
     Raises:
         CommandRefused: One of them is not known, was not given up, or would be reaped at once.
         BudgetError: What is spent cannot be read.
+        InvalidWorkList: The list is wrong, or cannot be read.
     """
     path = tree.ledger
     if not path.exists():
         raise CommandRefused(f"{path}: got no file, wanted a ledger; `{tree.up()}` makes one")
+    work = None if tree.list is None else read(Path(tree.list))
     async with Ledger(path) as ledger:
         states = {record.id: record.state for record in await ledger.summary()}
         given_up = [one for one, at in states.items() if at in {State.REAPED, State.FAILED}]
@@ -119,21 +126,27 @@ async def _retried_on_disk(tree: KnownTree, ids: tuple[str, ...]) -> dict[str, s
             if name not in given_up:
                 message = f"agent {name!r}: it is {states[name]}, wanted one that was reaped"
                 raise CommandRefused(message)
-        spent = await _spent(tree, ledger) if wanted else {}
+        spent = await _spent(tree, work, ledger) if wanted else {}
         for name in wanted:
             if name in spent:
                 message = f"agent {name!r}: it would be reaped at once: {spent[name]}"
                 raise CommandRefused(message)
+        said: dict[str, str] = {}
         for name in wanted:
-            await ledger.retry(name)
-    return dict.fromkeys(wanted, f"begins again with the next `{tree.up()}`")
+
+            async def carry_out(name: str = name) -> str:
+                await ledger.retry(name)
+                return f"begins again with the next `{tree.up()}`"
+
+            request = OperatorRequest(command="retry", arguments={"agent": name})
+            said[name] = await carry_out_here(tree, work, request, carry_out)
+    return said
 
 
-async def _spent(tree: KnownTree, ledger: Ledger) -> dict[str, str]:
+async def _spent(tree: KnownTree, work: WorkList | None, ledger: Ledger) -> dict[str, str]:
     """Return the programs that the next host would reap, each with why, and what to type first."""
-    if tree.list is None:
+    if work is None:
         return {}
-    work = read(Path(tree.list))
     budgets = await kept_budgets(ledger.agents, work)
     spent: dict[str, str] = {}
     for one in work.assignments:

@@ -5,7 +5,7 @@
 | to say what can happen | `event_type` |
 | to write it down, and read it | `EventLog`, `Append`, `Stored` |
 | to write for any log, in SQLite or not | `EventStore` |
-| to tell what happens, and never wait | `Teller`, `run_stream` |
+| to tell what happens, and never wait | `Teller`, `run_stream`, `list_stream` |
 | to write commands of operators down | `CommandLog`, `GivenCommand` |
 | to know what it comes to | `Projection`, `Difference` |
 | to use the log of a user | `log_beside`, `users_log` |
@@ -17,6 +17,7 @@ from __future__ import annotations
 from otpy_agents.log.chain import verified as verified
 from otpy_agents.log.commands import CommandLog as CommandLog
 from otpy_agents.log.commands import GivenCommand as GivenCommand
+from otpy_agents.log.commands import list_stream as list_stream
 from otpy_agents.log.commands import run_stream as run_stream
 from otpy_agents.log.commands import users_log as users_log
 from otpy_agents.log.event import Append as Append
@@ -41,6 +42,7 @@ __all__ = [
     "Teller",
     "event_type",
     "log_beside",
+    "list_stream",
     "run_stream",
     "users_log",
     "verified",

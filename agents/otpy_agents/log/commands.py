@@ -20,7 +20,7 @@ from otpy_agents.log.event_log import EventLog
 from otpy_agents.log.projection import Projection, Row
 from otpy_agents.log.types import event_type
 
-__all__ = ["COMMANDS", "CommandLog", "GivenCommand", "run_stream", "users_log"]
+__all__ = ["COMMANDS", "CommandLog", "GivenCommand", "list_stream", "run_stream", "users_log"]
 
 _KEPT: Final = 4000
 
@@ -108,6 +108,11 @@ COMMANDS: Final = Projection(
 def run_stream(run: str) -> str:
     """Return the stream of a run."""
     return f"run/{run}"
+
+
+def list_stream(name: str) -> str:
+    """Return the stream of a work list."""
+    return f"list/{name}"
 
 
 def users_log(path: Path, clean: Callable[[str], str] = str) -> EventLog:

@@ -318,6 +318,30 @@ def test_a_list_and_who_commands_it_tell_their_events(second: SecondTerminal) ->
     assert rebuilt.stdout.endswith("rebuilt; 1 row differed\n")
 
 
+def test_a_command_to_a_tree_that_has_ended_is_an_event_too(second: SecondTerminal) -> None:
+    """Also if it is refused; without a log it is carried out, and a line says so (G-16)."""
+    events = second.folder / "state" / "events.sqlite3"
+    second.site.write(shell("a", "exit 1", restarts=0, output_bytes=200))
+    second.site.run()
+    second.done("budget", "grant", "a", "--bytes", "5", "--list", "w.toml")
+    second.type("budget", "grant", "a", "--usd", "1", "--list", "w.toml")
+    second.done("retry", "a")
+    told = shown(events, "--kind", "command_*")
+    given = [one for one in told if one["event_type"] == "command_given"]
+    assert [one["payload"]["command"] for one in given] == ["grant", "grant", "retry"]
+    assert {(one["stream"], one["component"]) for one in given} == {("list/w", "a")}
+    assert all(f"pid {os.getpid()}" in one["actor"] for one in given)
+    answers = [json.loads(one["payload"]["answer"]) for one in told if one not in given]
+    assert [one["ok"] for one in answers] == [True, False, True]
+    assert answers[0]["answer"].startswith("5 output_bytes more (")
+    for path in events.parent.glob(f"{events.name}*"):
+        path.unlink()
+    events.mkdir()
+    again = second.type("budget", "grant", "a", "--bytes", "5", "--list", "w.toml")
+    assert (again.exit_code, again.stderr.count("\n")) == (0, 1)
+    assert again.stderr.startswith("grant: not written down: ")
+
+
 def test_a_run_and_a_list_work_without_a_log(second: SecondTerminal) -> None:
     """One line tells that the log is missing, and commands are carried out."""
     events = second.folder / "state" / "events.sqlite3"
