@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import sys
 from contextlib import suppress
 from contextvars import Context
@@ -105,7 +106,7 @@ class Leftovers:
         """
         tree = self._tree
         if self._deadline is None and (self._doubt or self._ended):
-            self._deadline = tree.loop.time() + KILL_GRACE
+            self._deadline = math.inf  # until the search: the loop may be held up before that
             if self._timer is not None:
                 self._timer.cancel()
             # What was made since, by a timer for one, is found by this alone. By the loop, for the
@@ -162,6 +163,8 @@ class Leftovers:
         tree, found = self._tree, self._found
         tasks = asyncio.all_tasks(tree.loop)
         now, host = tree.loop.time(), asyncio.current_task(tree.loop)
+        if self._deadline == math.inf:
+            self._deadline = now + KILL_GRACE
         self._paid = max(self._paid, now) + len(tasks) * _COST
         new: list[tuple[AnyTask, OneLife]] = []
         for task in tasks:
@@ -238,7 +241,8 @@ class _Batch:
         self._timer = None
         self._cancel()  # one that swallowed the first may still end
         for task in tuple(self._tasks):
-            self._leftovers.refused(task)
+            if not task.done():  # where the loop was held up, `_done` comes a turn after this
+                self._leftovers.refused(task)
 
     def _done(self, task: AnyTask) -> None:
         life = self._tasks.pop(task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator, MutableMapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from otpy import (
     SupervisorFailed,
     SupervisorSpec,
 )
+from otpy._core.protocol import KILL_GRACE
 from otpy._runtime import leftovers
 from otpy._runtime.shells import shell_of
 from otpy.reports import ChildAbandoned
@@ -68,6 +69,45 @@ async def test_a_clean_up_is_waited_for_at_the_end_of_the_block(
         await asyncio.sleep(1)
     assert clock.now == 1.75
     assert left.tasks[0].done()
+    assert reports.of(ChildAbandoned) == ()
+
+
+class HeldUp(asyncio.SelectorEventLoop):
+    """A loop that a program holds up for longer than any grace between any two looks at its time.
+
+    Attributes:
+        held_up: Whether it is.
+    """
+
+    held_up = False
+    _lost = 0.0
+
+    def time(self) -> float:
+        """Return a time that is later with each look."""
+        self._lost += 2 * KILL_GRACE if self.held_up else 0.0
+        return super().time() + self._lost
+
+
+def test_a_loop_that_is_held_up_makes_no_task_one_that_refuses(
+    left: Left, reports: Recording
+) -> None:
+    """Each has its turn after its cancellation, in mid-life and at the end of the block."""
+
+    async def child() -> None:
+        left.behind()
+        if otpy.current().incarnation == 1:
+            raise Boom
+        await forever()
+
+    async def main(loop: HeldUp) -> None:
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[reports]):
+            loop.held_up = True
+            await turns(10)
+            assert left.states == "cr"
+
+    with closing(HeldUp()) as loop:
+        loop.run_until_complete(main(loop))
+    assert left.states == "cc"
     assert reports.of(ChildAbandoned) == ()
 
 
