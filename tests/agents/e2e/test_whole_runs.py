@@ -35,6 +35,7 @@ from otpy_agents.store import RunStore
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.home import PROVIDER, Home
 from tests.agents.fake_api import (
+    CACHED_TOKENS,
     INPUT_TOKENS,
     OUTPUT_TOKENS,
     Answer,
@@ -202,7 +203,7 @@ async def test_a_cli_that_hangs_is_ended_and_tried_again(home_of: MakeHome) -> N
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_three_resumes_count_each_token_once(cli: str, home_of: MakeHome) -> None:
-    """Acceptance 16: four runs of one session; each counts its own tokens."""
+    """Acceptance 16: four runs of one session, which knows all of them; each counts its own."""
     turns = 4
     session = None
     spent = Usage()
@@ -219,8 +220,10 @@ async def test_three_resumes_count_each_token_once(cli: str, home_of: MakeHome) 
                 spent += result.usage
     assert len(api.exchanges) == turns
     said = str(api.exchanges[-1].body)
+    assert all(f"prompt {turn}" in said for turn in range(turns))
     assert all(f"reply {turn}" in said for turn in range(turns - 1))
-    assert (spent.input, spent.output) == (turns * INPUT_TOKENS, turns * OUTPUT_TOKENS)
+    counted = spent.input, spent.cached, spent.output
+    assert counted == (turns * INPUT_TOKENS, turns * CACHED_TOKENS, turns * OUTPUT_TOKENS)
 
 
 async def test_a_session_that_is_gone_is_left_for_a_new_one(home_of: MakeHome) -> None:
