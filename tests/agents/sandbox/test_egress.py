@@ -17,7 +17,7 @@ from otpy_agents.sandbox import BubblewrapSandbox, Egress, ProcessSandbox, Sandb
 from otpy_agents.sandbox.allowlist import Allowlist
 from otpy_agents.sandbox.egress import way_out
 from otpy_agents.store.redaction import Redaction
-from tests.agents.sandbox.scene import PYTHON, UP, Scene
+from tests.agents.sandbox.scene import PYTHON, SLEEP, UP, Scene
 from tests.agents.sandbox.way_host import ASK, WayHost, way_host
 
 pytestmark = pytest.mark.real_time
@@ -116,8 +116,7 @@ def bye(*_):
     exec({ASK!r})
     sys.exit(7)
 signal.signal(signal.SIGTERM, bye)
-{UP.replace(",time", "")}
-while True: signal.pause()
+{UP}{SLEEP}
 """
     async with scene.python(code, egress=host.egress, limits=SandboxLimits(grace=60.0)) as running:
         await scene.up.wait()
