@@ -165,11 +165,16 @@ class Post:
             grace: Seconds that it gets for that.
         """
         await self.until_paused_at_boundary()
-        turns = self._turns
-        await asyncio.sleep(max(0.0, self.settles - asyncio.get_running_loop().time()))
+        turns, waited = self._turns, False
+        if (settling := self.settles - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(settling)
+            waited = True
         if self.answered:
             await asyncio.sleep(grace)
-        if self._turns == turns:  # else it has come to another boundary meanwhile
+            waited = True
+        # A call that has begun in that time is not cut. One that had begun before is: its end would
+        # be waited for while the model is asked once more.
+        if waited and self._turns == turns:
             await self.until_paused_at_boundary()
 
     def at_boundary(self, here: bool) -> None:  # noqa: FBT001 - the one thing it says

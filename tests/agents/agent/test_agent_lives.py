@@ -143,6 +143,21 @@ async def test_a_pause_waits_for_the_boundary_of_a_turn(world: World) -> None:
     assert (world.known["a"].state, world.known["a"].restarts) == (State.DONE, 0)
 
 
+async def test_a_pause_needs_only_a_moment_between_two_tools(world: World) -> None:
+    """The agent has begun the next call before its pause can stop it, and does not end that."""
+    working = Script(*[UseTool(after=0.0, lasts=10.0) for _ in range(4)])
+    world.sandbox.scripts["a"] = [working, Script()]
+    async with world.running(agent("a", restarts=0)) as root:
+        await asyncio.sleep(5)
+        world.pool.mortal("a").pause("lunch")
+        await asyncio.sleep(50)
+        world.pool.mortal("a").resume()
+        await root.wait()
+    (first, _) = world.sandbox.played
+    assert first.ended is not None
+    assert first.ended - first.began < 12
+
+
 async def test_a_warning_reaches_the_next_prompt_and_the_notes(world: World) -> None:
     """A life that starts after a failure gets the warning too (TREE-47)."""
     world.sandbox.scripts["a"] = [Script(Fail(after=5.0)), Script()]
