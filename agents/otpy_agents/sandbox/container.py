@@ -34,6 +34,7 @@ LOST_AFTER: Final = 30.0
 _LOG_TIME: Final = 5.0
 _OVER: Final = frozenset({"exited", "dead"})
 _KILLED: Final = 137
+_LOOKS: Final = 4  # for its cause, which a busy engine hears of late
 
 
 @final
@@ -196,11 +197,13 @@ class RunningContainer:
             return state
         if self._ended_by_us:
             return state
-        await asyncio.sleep(POLL)
-        try:
-            return await self._engine.state(self._id) or state
-        except EngineError:
-            return state
+        for _ in range(_LOOKS):
+            await asyncio.sleep(POLL)
+            with contextlib.suppress(EngineError):
+                state = await self._engine.state(self._id) or state
+            if state.get("OOMKilled"):
+                break
+        return state
 
     async def _follow_log(self) -> None:
         """Read its output; after a lost connection continue at the same place."""
