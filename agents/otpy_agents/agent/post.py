@@ -165,16 +165,17 @@ class Post:
             grace: Seconds that it gets for that.
         """
         await self.until_paused_at_boundary()
-        turns, waited = self._turns, False
-        if (settling := self.settles - asyncio.get_running_loop().time()) > 0:
+        turns = self._turns
+        settling = self.settles - asyncio.get_running_loop().time()
+        if settling > 0:
             await asyncio.sleep(settling)
-            waited = True
         if self.answered:
             await asyncio.sleep(grace)
-            waited = True
-        # A call that has begun in that time is not cut. One that had begun before is: its end would
-        # be waited for while the model is asked once more.
-        if waited and self._turns == turns:
+        elif settling <= 0:
+            # The next call may have begun by now. To wait for its end is to let the model be asked
+            # once more.
+            return
+        if self._turns == turns:  # else it has come to another boundary meanwhile
             await self.until_paused_at_boundary()
 
     def at_boundary(self, here: bool) -> None:  # noqa: FBT001 - the one thing it says

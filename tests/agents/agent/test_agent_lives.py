@@ -153,7 +153,7 @@ async def test_a_pause_needs_only_a_moment_between_two_tools(world: World) -> No
         await asyncio.sleep(50)
         world.pool.mortal("a").resume()
         await root.wait()
-    (first, _) = world.sandbox.played
+    first, _ = world.sandbox.played
     assert first.ended is not None
     assert first.ended - first.began < 12
 
