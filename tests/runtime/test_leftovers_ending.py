@@ -111,6 +111,35 @@ def test_a_loop_that_is_held_up_makes_no_task_one_that_refuses(
     assert reports.of(ChildAbandoned) == ()
 
 
+@pytest.mark.parametrize("callbacks", range(4))
+def test_a_task_of_an_ended_life_has_its_turn_though_the_loop_is_held_up(
+    callbacks: int, left: Left, reports: Recording
+) -> None:
+    """Callbacks of the life make it up to the search with which the block ends."""
+
+    def make(after: int) -> None:
+        if after:
+            asyncio.get_running_loop().call_soon(make, after - 1)
+        else:
+            left.behind()
+
+    async def child() -> None:
+        try:
+            await forever()
+        finally:
+            make(callbacks)
+
+    async def main(loop: HeldUp) -> None:
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[reports]):
+            await turns(2)
+            loop.held_up = True
+
+    with closing(HeldUp()) as loop:
+        loop.run_until_complete(main(loop))
+    assert left.states == "c"
+    assert reports.of(ChildAbandoned) == ()
+
+
 async def test_a_task_that_refuses_is_named(
     clock: MockClock, left: Left, reports: Recording, release: asyncio.Event
 ) -> None:
