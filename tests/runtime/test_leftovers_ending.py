@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterator, MutableMapping
 from contextlib import closing, suppress
+from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from otpy import (
 )
 from otpy._core.protocol import KILL_GRACE
 from otpy._runtime import leftovers
+from otpy._runtime.leftovers import Leftovers
 from otpy._runtime.shells import shell_of
 from otpy.reports import ChildAbandoned
 from otpy.testing import MockClock, Recording, simulate
@@ -111,23 +113,23 @@ def test_a_loop_that_is_held_up_makes_no_task_one_that_refuses(
     assert reports.of(ChildAbandoned) == ()
 
 
-@pytest.mark.parametrize("callbacks", range(4))
 def test_a_task_of_an_ended_life_has_its_turn_though_the_loop_is_held_up(
-    callbacks: int, left: Left, reports: Recording
+    left: Left, reports: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Callbacks of the life make it up to the search with which the block ends."""
-
-    def make(after: int) -> None:
-        if after:
-            asyncio.get_running_loop().call_soon(make, after - 1)
-        else:
-            left.behind()
+    """It is made when the tree has ended, and found by the search with which the block ends."""
+    contexts: list[Context] = []
+    settled = Leftovers.settled
 
     async def child() -> None:
-        try:
-            await forever()
-        finally:
-            make(callbacks)
+        contexts.append(copy_context())
+        await forever()
+
+    def make_first(self: Leftovers) -> bool:
+        if contexts:
+            contexts.pop().run(left.behind)
+        return settled(self)
+
+    monkeypatch.setattr(Leftovers, "settled", make_first)
 
     async def main(loop: HeldUp) -> None:
         async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[reports]):
