@@ -27,10 +27,16 @@ from otpy_agents.run import (
     classify,
 )
 
-__all__ = ["Outcome", "attempt"]
+__all__ = ["MAY_LEAVE", "Outcome", "attempt"]
 
 LIMIT: Final = 50.0
 """Seconds after which an attempt is stopped and counts as one that did not end."""
+MAY_LEAVE: Final = {"claude": 0, "codex": 1, "copilot": 0, "gemini": 0}
+"""How many sessions a CLI that ends may leave running.
+
+Codex reads the settings of its user's shell by the way, in a session of its own, and does not
+wait for it; what runs in it, a loaded machine decides.
+"""
 GRACE: Final = 3.0
 _ROUNDS: Final = 5
 
@@ -58,6 +64,11 @@ class Outcome:
     verdict: Classification
     left_over: tuple[Orphan, ...]
     survivors: tuple[Orphan, ...]
+
+    @property
+    def left_sessions(self) -> frozenset[int]:
+        """The sessions of the processes it left running."""
+        return frozenset(one.session for one in self.left_over)
 
     def __str__(self) -> str:
         end = "by itself" if self.by_itself else "stopped"

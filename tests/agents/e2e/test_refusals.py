@@ -9,7 +9,7 @@ import pytest
 from attrs import frozen
 
 from otpy_agents.run import Detail
-from tests.agents.e2e.attempt import attempt
+from tests.agents.e2e.attempt import MAY_LEAVE, attempt
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import Answer, Error, FakeApi, Refuse
 
@@ -108,9 +108,7 @@ async def _check(case: Refused, home_of: MakeHome) -> None:
     assert case.words in verdict.message
     assert verdict.retry_after == case.wait
     assert len(api.exchanges) == case.requests
-    # Codex takes a snapshot of its shell meanwhile; a refusal may come before that has ended.
-    shell = {"bash"} if case.cli == "codex" else set[str]()
-    assert {one.name for one in outcome.left_over} <= shell
+    assert len(outcome.left_sessions) <= MAY_LEAVE[case.cli]
     assert outcome.survivors == ()
     assert outcome.transcript.answer == ""
 
@@ -190,3 +188,18 @@ async def test_without_a_key_nothing_is_asked(cli: str, home_of: MakeHome) -> No
         outcome = await attempt(home.adapter, home.request(), environment=keyless, cwd=home.work)
     assert outcome.verdict.detail is Detail.AUTH, outcome
     assert api.exchanges == []
+
+
+async def test_the_shell_that_codex_leaves_running_is_found_and_ended(home_of: MakeHome) -> None:
+    """It goes on in a session of its own, with all that its user's settings run (G-02)."""
+    async with FakeApi(Refuse(Error.FORBIDDEN)) as api:
+        home = home_of("codex", api.url)
+        home.slow_the_shell()
+        outcome = await attempt(
+            home.adapter, home.request(), environment=home.environment, cwd=home.work
+        )
+    assert outcome.by_itself, outcome
+    assert {"sleep", "cat"} <= {one.name for one in outcome.left_over}
+    assert len(outcome.left_sessions) == MAY_LEAVE["codex"]
+    assert outcome.survivors == ()
+    assert home.processes() == []
