@@ -27,16 +27,10 @@ from otpy_agents.run import (
     classify,
 )
 
-__all__ = ["MAY_LEAVE", "Outcome", "attempt"]
+__all__ = ["Outcome", "attempt"]
 
 LIMIT: Final = 50.0
 """Seconds after which an attempt is stopped and counts as one that did not end."""
-MAY_LEAVE: Final = {"claude": 0, "codex": 1, "copilot": 0, "gemini": 0}
-"""How many sessions a CLI that ends may leave running.
-
-Codex reads the settings of its user's shell by the way, in a session of its own, and does not
-wait for it; what runs in it, a loaded machine decides.
-"""
 GRACE: Final = 3.0
 _ROUNDS: Final = 5
 
@@ -46,6 +40,8 @@ class Outcome:
     """The end of an attempt.
 
     Attributes:
+        cli: Name of the adapter.
+        session: The session that it led.
         code: Exit code, negative for a signal.
         by_itself: Whether it ended without a stop.
         stdout: Its whole standard output.
@@ -56,6 +52,8 @@ class Outcome:
         survivors: The processes still alive after all were ended.
     """
 
+    cli: str
+    session: int
     code: int
     by_itself: bool
     stdout: str
@@ -66,9 +64,17 @@ class Outcome:
     survivors: tuple[Orphan, ...]
 
     @property
-    def left_sessions(self) -> frozenset[int]:
-        """The sessions of the processes it left running."""
-        return frozenset(one.session for one in self.left_over)
+    def left_behind(self) -> tuple[Orphan, ...]:
+        """The processes it left running, without the one shell that Codex does not wait for.
+
+        That shell reads its user's settings in a session of its own. On a loaded machine it may
+        outlast the answer, with any programs of its pipes, and these may outlast the shell.
+        """
+        apart = {one.session for one in self.left_over} - {self.session}
+        leaders = {one.name for one in self.left_over if one.pid in apart}
+        if self.cli == "codex" and len(apart) == 1 and leaders <= {"bash"}:
+            return tuple(one for one in self.left_over if one.session not in apart)
+        return self.left_over
 
     def __str__(self) -> str:
         end = "by itself" if self.by_itself else "stopped"
@@ -125,6 +131,8 @@ async def attempt(
         stdout, stderr = await out, await err
     words = stdout.decode(errors="replace"), stderr.decode(errors="replace")
     return Outcome(
+        cli=adapter.name,
+        session=process.pid,
         code=code,
         by_itself=by_itself,
         stdout=words[0],

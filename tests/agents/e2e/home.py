@@ -91,8 +91,7 @@ class Home:
 
     def slow_the_shell(self) -> None:
         """Let a shell take ten seconds over its user's settings."""
-        for name in (".bash_profile", ".bashrc"):
-            (self._home / name).write_text("sleep 10 | cat\n", encoding="utf-8")
+        (self._home / ".bash_profile").write_text("sleep 10 | cat\n", encoding="utf-8")
 
     def processes(self) -> list[str]:
         """Return the command lines of all processes that now run in the work directory."""

@@ -9,7 +9,7 @@ import pytest
 from attrs import frozen
 
 from otpy_agents.run import Detail
-from tests.agents.e2e.attempt import MAY_LEAVE, attempt
+from tests.agents.e2e.attempt import attempt
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import Answer, Error, FakeApi, Refuse
 
@@ -108,7 +108,7 @@ async def _check(case: Refused, home_of: MakeHome) -> None:
     assert case.words in verdict.message
     assert verdict.retry_after == case.wait
     assert len(api.exchanges) == case.requests
-    assert len(outcome.left_sessions) <= MAY_LEAVE[case.cli]
+    assert outcome.left_behind == ()
     assert outcome.survivors == ()
     assert outcome.transcript.answer == ""
 
@@ -200,6 +200,6 @@ async def test_the_shell_that_codex_leaves_running_is_found_and_ended(home_of: M
         )
     assert outcome.by_itself, outcome
     assert {"sleep", "cat"} <= {one.name for one in outcome.left_over}
-    assert len(outcome.left_sessions) == MAY_LEAVE["codex"]
+    assert outcome.left_behind == ()
     assert outcome.survivors == ()
     assert home.processes() == []
